@@ -1,0 +1,37 @@
+"""Reads a model's answer as JSON; what it must say is known by the module of each result."""
+
+import json
+from typing import Any
+
+from assets.economy_news.plain_text import storable
+
+
+class InvalidOutput(Exception):
+    """The answer breaks a rule; the message is the complaint that the model is shown (Korean)."""
+
+
+def read_json(content: str) -> dict[str, Any]:
+    """The JSON object in `content`, every string of it storable; one Markdown fence is stripped first.
+
+    Raises InvalidOutput where there is no JSON object.
+    """
+    text = content.strip()
+    if text.startswith("```"):
+        text = text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidOutput("JSON으로 읽을 수 없습니다.") from None
+    if not isinstance(value, dict):
+        raise InvalidOutput("JSON 객체가 아닙니다.")
+    return {key: _storable(part) for key, part in value.items()}
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, list):
+        return [_storable(part) for part in value]
+    if isinstance(value, dict):
+        return {storable(key): _storable(part) for key, part in value.items()}
+    return value

@@ -1,0 +1,194 @@
+"""Settles the AI jobs of one kind: claim, reserve, ask, check, store. Usable without Dagster.
+
+All statements run on the caller's one connection, in its thread; only the calls themselves run in
+others. Claims and finishes are batched; every finish shows the claim's token (`settlement.py`).
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+import psycopg
+
+from assets.economy_news import job_store
+from assets.economy_news.models import Claim, Partition
+from assets.economy_news.result_kinds import ResultKind
+from assets.economy_news.rules import EnrichmentRules
+from assets.economy_news.settlement import Asking, Outcome, Settlement
+from resources import gate, spending
+from resources.alerts import AlertResource
+from resources.api_failure import ApiFailure
+from resources.chat import ChatAnswer, ChatResource, JsonSchema
+from resources.errors import SpendingCapReached
+from resources.spending import Usage
+
+
+class Enricher:
+    """Settles what one run finds to do of one kind in its partitions."""
+
+    def __init__(
+        self,
+        kind: ResultKind,
+        partitions: Sequence[Partition],
+        run_id: str,
+        connection: psycopg.Connection,
+        chat: ChatResource,
+        rules: EnrichmentRules,
+        alerts: AlertResource,
+    ) -> None:
+        self._kind = kind
+        self._partitions = partitions
+        self._run_id = run_id
+        self._connection = connection
+        self._chat = chat
+        self._rules = rules
+        self._alerts = alerts
+        self._schema = JsonSchema(kind.prompt.schema_name, kind.prompt.schema)
+        self._settlement = Settlement(kind, connection, chat, rules)
+        self._waiting: deque[Claim] = deque()
+        self._asked: dict[Future[ChatAnswer], Asking] = {}
+        self._may_claim = True
+        self._is_probe = False
+        self._renewed_at = time.monotonic()
+
+    def run(self) -> Outcome:
+        """Claims and settles until nothing is left that this run may take.
+
+        An API error never raises: it settles its job. A database that fails raises psycopg's errors;
+        what was claimed then comes back when its lease runs out, or sooner when the run has ended.
+        """
+        if not self._pass_gate():
+            return self._settlement.outcome
+        with self._connection.transaction():
+            job_store.expire_leases_of_run(self._connection, self._kind.job_type, self._run_id)
+            job_store.fail_spent_leases(self._connection, self._kind.job_type, self._rules.max_retries)
+        pool = ThreadPoolExecutor(self._rules.concurrency, thread_name_prefix="ask")
+        try:
+            self._fill(pool)
+            while self._asked:
+                done, _ = wait(self._asked, self._rules.lease_seconds / 3, FIRST_COMPLETED)
+                repairs = self._settle([(future, self._asked.pop(future)) for future in done])
+                for repair in repairs:
+                    self._ask(pool, repair.claim, repair.messages, repair.spent, repair.number)
+                self._renew_leases()
+                self._fill(pool)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        return self._settlement.outcome
+
+    def _pass_gate(self) -> bool:
+        """True if this run may ask: the gate is open, or this run holds its probe."""
+        key = self._chat.gate_key
+        shut = gate.read(self._connection, key)
+        self._settlement.outcome.shut = shut
+        if shut is None:
+            return True
+        self._is_probe = shut.probe_is_due and gate.claim_probe(
+            self._connection, key, self._rules.gate_probe_minutes
+        )
+        return self._is_probe
+
+    def _fill(self, pool: ThreadPoolExecutor) -> None:
+        """Keeps as many calls under way as allowed."""
+        while len(self._asked) < (1 if self._is_probe else self._rules.concurrency):
+            if not self._waiting and not self._claim():
+                return
+            claim = self._waiting.popleft()
+            self._ask(pool, claim, self._kind.prompt.messages(self._kind.texts(claim)), Usage(), 1)
+
+    def _claim(self) -> bool:
+        """True if there is something to ask now."""
+        if not self._may_claim:
+            return False
+        limit = 1 if self._is_probe else self._rules.batch_size
+        with self._connection.transaction():
+            claims = job_store.claim_jobs(
+                self._connection,
+                self._kind.job_type,
+                self._partitions,
+                run_id=self._run_id,
+                limit=limit,
+                lease_seconds=self._rules.lease_seconds,
+                prompt_version=self._kind.prompt.version,
+                model=self._chat.model,
+                provider_key=self._chat.gate_key.provider_key,
+                is_probe=self._is_probe,
+            )
+            self._settlement.count_claims(claims)
+        self._may_claim = len(claims) == limit and not self._is_probe
+        if self._is_probe and not claims:
+            gate.return_probe(self._connection, self._chat.gate_key)
+        self._waiting.extend(claims)
+        return bool(claims)
+
+    def _ask(
+        self,
+        pool: ThreadPoolExecutor,
+        claim: Claim,
+        messages: list[dict[str, str]],
+        spent: Usage,
+        number: int,
+    ) -> None:
+        try:
+            reservation = spending.reserve(
+                self._connection,
+                self._chat.priced_model,
+                self._chat.most_input_tokens(messages, self._schema),
+                self._chat.max_output_tokens,
+                self._rules.cap_usd,
+            )
+        except SpendingCapReached as error:
+            self._settlement.shut_gate("BUDGET", str(error))
+            self._stop()
+            job_store.release_claim(self._connection, claim)
+            return
+        future = pool.submit(self._chat.ask, messages, self._schema)
+        self._asked[future] = Asking(claim, messages, reservation, spent, number, self._is_probe)
+
+    def _settle(self, done: Sequence[tuple[Future[ChatAnswer], Asking]]) -> list[Asking]:
+        """Writes down what came back, in one transaction; gives back what must be asked once more."""
+        repairs = []
+        settlement = self._settlement
+        with self._connection.transaction():
+            for future, asking in done:
+                try:
+                    repair = settlement.answered(asking, future.result())
+                except ApiFailure as failure:
+                    settlement.failed(asking, failure)
+                else:
+                    repairs += [] if repair is None else [repair]
+            settlement.write_counts()
+        if settlement.outcome.shut is not None and not self._is_probe:
+            self._stop()
+        elif self._is_probe and settlement.outcome.shut is None:
+            self._is_probe, self._may_claim = False, True
+        self._tell()
+        return repairs
+
+    def _renew_leases(self) -> None:
+        """Renews every lease of this run once a third of its time has gone; forgets what is lost."""
+        if time.monotonic() - self._renewed_at < self._rules.lease_seconds / 3:
+            return
+        self._renewed_at = time.monotonic()
+        mine = [claim.job_id for claim in self._waiting]
+        mine += [asking.claim.job_id for asking in self._asked.values()]
+        kept = job_store.renew_leases(self._connection, self._run_id, mine, self._rules.lease_seconds)
+        self._waiting = deque(claim for claim in self._waiting if claim.job_id in kept)
+
+    def _stop(self) -> None:
+        """Asks nothing more; claims that were not asked go back."""
+        self._may_claim = False
+        with self._connection.transaction():
+            for claim in self._waiting:
+                job_store.release_claim(self._connection, claim)
+        self._waiting.clear()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Alarms go out after the transaction that they speak of."""
+        for cause, message in self._settlement.take_alarms():
+            if message is None:
+                self._alerts.clear(self._connection, cause)
+            else:
+                self._alerts.raise_(self._connection, cause, message)

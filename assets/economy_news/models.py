@@ -1,0 +1,139 @@
+"""What passes between the modules of economy_news."""
+
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+
+class JobType(StrEnum):
+    """The AI results of an article."""
+
+    SUMMARY = "SUMMARY"
+
+
+class Partition(NamedTuple):
+    """A day (Asia/Seoul, the date of the list page) and a section."""
+
+    day: date
+    section: str
+
+
+class ListedPage(NamedTuple):
+    """A link seen on a list and not settled yet; `passes` counts the tries so far."""
+
+    oid: str
+    aid: str
+    passes: int
+
+
+class Claim(NamedTuple):
+    """A job leased by this run. `job_id`, `run_id` and `attempt` are the token that a finish must show."""
+
+    job_id: int
+    run_id: str
+    attempt: int
+    article_id: int
+    day: date
+    section: str
+    title: str
+    text: str
+    lease_was_lost: bool
+    """The job had been RUNNING under a lease that ran out."""
+
+
+class Lineage(BaseModel):
+    """Where a result comes from; stands on every stored result."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    prompt_version: str
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost_usd: Decimal
+
+
+class JobFailure(BaseModel):
+    """How a claim ended without a result."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: str
+    """RETRY_WAIT, SUSPENDED or FAILED."""
+    error_code: str
+    error_message: str
+    delay_seconds: float | None = None
+    suspend_reason: str | None = None
+
+
+class PartitionJobs(BaseModel):
+    """The jobs of one type in one partition, now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    day: date
+    section: str
+    done: int = 0
+    waiting: int = 0
+    failed: int = 0
+    suspended: int = 0
+    outdated: int = 0
+
+
+class DueJobs(NamedTuple):
+    """A day and section with jobs that a run could take now."""
+
+    day: date
+    section: str
+    jobs: int
+
+
+class FailedItem(NamedTuple):
+    """A job that needs a look: an id, where it stands and why. Never any text of the article."""
+
+    article_id: int
+    job_type: str
+    status: str
+    reason: str
+    next_run_at: datetime | None
+
+
+class ArticleCounts(BaseModel):
+    """The stored articles of one partition."""
+
+    model_config = ConfigDict(frozen=True)
+
+    day: date
+    section: str
+    articles: int
+    duplicates: int
+    without_date: int
+
+
+class PageCounts(BaseModel):
+    """The links of one partition that are not stored: to be fetched (again), or unreadable."""
+
+    model_config = ConfigDict(frozen=True)
+
+    day: date
+    section: str
+    waiting: int
+    unreadable: int
+
+
+class PartitionState(BaseModel):
+    """How the articles of one partition stand, by their worst job; `articles` counts the others too."""
+
+    model_config = ConfigDict(frozen=True)
+
+    day: date
+    section: str
+    articles: int
+    done: int
+    waiting: int
+    failed: int
+    suspended: int

@@ -1,0 +1,82 @@
+"""What a materialisation tells of its partition: numbers under the same names everywhere, for the UI's plots.
+
+items_done, items_waiting, items_failed, items_suspended and items_outdated are of the partition as it
+stands; tokens, cost_usd and seconds are of this run. No text from outside, so nothing to escape.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+from assets.economy_news.models import ArticleCounts, FailedItem, PageCounts, PartitionJobs, PartitionState
+from resources.spending import Usage
+
+Metadata = Mapping[str, int | float | str | dg.MetadataValue]
+
+
+def article_metadata(
+    articles: ArticleCounts, pages: PageCounts, counts: Mapping[str, int], seconds: float
+) -> Metadata:
+    """Of one partition of `economy_articles`: what is stored, what waits, what this pass did."""
+    return {
+        **_items(done=articles.articles, waiting=pages.waiting, failed=pages.unreadable),
+        **_usage(Usage(), seconds),
+        "duplicates": articles.duplicates,
+        "without_date": articles.without_date,
+        **{f"pass_{name}": amount for name, amount in sorted(counts.items())},
+    }
+
+
+def result_metadata(jobs: PartitionJobs, usage: Usage, seconds: float) -> Metadata:
+    """Of one partition of an asset of AI results."""
+    return {
+        **_items(jobs.done, jobs.waiting, jobs.failed, jobs.suspended, jobs.outdated),
+        **_usage(usage, seconds),
+    }
+
+
+def completeness_metadata(
+    state: PartitionState, failed_items: dg.MarkdownMetadataValue, seconds: float
+) -> Metadata:
+    """Of one partition of `article_completeness`: an item is an article that should have AI results."""
+    return {
+        **_items(state.done, state.waiting, state.failed, state.suspended),
+        **_usage(Usage(), seconds),
+        "articles": state.articles,
+        "unsettled": failed_items,
+    }
+
+
+def failed_items_table(items: Sequence[FailedItem]) -> dg.MarkdownMetadataValue:
+    """A Markdown table of ids, status and reason; "none" where there is nothing."""
+    if not items:
+        return dg.MetadataValue.md("none")
+    rows = [
+        f"| {item.article_id} | {item.job_type} | {item.status} | {item.reason} "
+        f"| {item.next_run_at.isoformat(timespec='seconds') if item.next_run_at else ''} |"
+        for item in items
+    ]
+    return dg.MetadataValue.md(
+        "\n".join(["| article | job | status | reason | due |", "|---|---|---|---|---|", *rows])
+    )
+
+
+def _items(
+    done: int, waiting: int, failed: int, suspended: int = 0, outdated: int = 0
+) -> dict[str, int | float]:
+    return {
+        "items_done": done,
+        "items_waiting": waiting,
+        "items_failed": failed,
+        "items_suspended": suspended,
+        "items_outdated": outdated,
+    }
+
+
+def _usage(usage: Usage, seconds: float) -> dict[str, int | float]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": float(usage.cost_usd),
+        "seconds": round(seconds, 3),
+    }

@@ -1,0 +1,59 @@
+"""What an operator sets for this pipeline, handed to its assets; filled from the environment by
+`orchestration/definitions.py`, shown under the code location's resources."""
+
+from datetime import date
+from decimal import Decimal
+
+import dagster as dg
+from pydantic import Field
+
+from assets.economy_news.retry_times import RetryTimes
+from resources.errors import CrawlNotAllowed
+
+
+class CrawlRules(dg.ConfigurableResource):
+    """How section lists are read and what is stored of them."""
+
+    enabled: bool = True
+    max_pages: int = 1
+    backfill_max_pages: int = 200
+    stop_after_seen_streak: int = 8
+    min_content_length_for_ai: int = Field(default=1_000, description="0: no article gets AI results.")
+    skip_duplicates: bool = True
+    permission: str = Field(default="", description="The publisher's leave, recorded with every article.")
+    permission_expires: str = Field(default="", description="The last day that it holds, YYYY-MM-DD.")
+
+    def permission_on(self, today: date) -> str | None:
+        """The leave that holds today (Asia/Seoul), or None. Raises CrawlNotAllowed where it has expired."""
+        if self.permission and date.fromisoformat(self.permission_expires) < today:
+            raise CrawlNotAllowed(
+                f"CRAWL_PERMISSION expired on {self.permission_expires}: renew it with the holder, "
+                "or empty it to stop crawling"
+            )
+        return self.permission or None
+
+
+class EnrichmentRules(dg.ConfigurableResource):
+    """How jobs are claimed, asked, paid and tried again."""
+
+    enabled: bool = True
+    concurrency: int = 16
+    batch_size: int = 50
+    lease_seconds: float = 600
+    max_retries: int = 5
+    retry_base_seconds: int = 30
+    retry_max_seconds: int = 600
+    gate_probe_minutes: int = 30
+    daily_spending_cap_usd: str = Field(default="5", description="USD per day in Seoul; empty: no cap.")
+
+    @property
+    def retry_times(self) -> RetryTimes:
+        return RetryTimes(
+            most=self.max_retries,
+            base_seconds=self.retry_base_seconds,
+            maximum_seconds=self.retry_max_seconds,
+        )
+
+    @property
+    def cap_usd(self) -> Decimal | None:
+        return Decimal(self.daily_spending_cap_usd) if self.daily_spending_cap_usd else None

@@ -1,0 +1,89 @@
+"""The only composition root: settings become resources, resources meet assets.
+
+Importing this opens no connection, reads no secret and works with nothing configured; a setting with a
+wrong value stops it with a message that names the variable.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from assets.economy_news import assets as economy_news
+from assets.economy_news.rules import CrawlRules, EnrichmentRules
+from orchestration.jobs import JOBS
+from orchestration.schedules import SEOUL, economy_news_crawl_schedule
+from orchestration.settings import Settings, settings_from_environment
+from resources.alerts import AlertResource
+from resources.chat import ChatResource
+from resources.polite_site import SiteResource
+from resources.postgres import PostgresResource
+from sensors.economy_news import economy_news_sensors
+from sensors.run_status import run_status_sensors
+
+
+def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
+    """The code location. `overrides` replace resources by name, for tests."""
+    economy_news_is_on = "economy_news" in settings.granary_pipelines
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([economy_news]),
+        jobs=JOBS,
+        schedules=[economy_news_crawl_schedule(settings.crawl_sections, economy_news_is_on)],
+        sensors=[*economy_news_sensors(economy_news_is_on), *run_status_sensors()],
+        resources={**_resources(settings), **(overrides or {})},
+        # A process per step costs about four CPU-seconds of imports each.
+        executor=dg.in_process_executor,
+    )
+
+
+def _resources(settings: Settings) -> dict[str, Any]:
+    permission = settings.crawl_permission
+    return {
+        "postgres": PostgresResource(),
+        "alerts": AlertResource(urls=list(settings.alert_urls)),
+        "chat": ChatResource(
+            model=settings.openai_model,
+            base_url=settings.openai_base_url,
+            timeout_ms=settings.openai_timeout_ms,
+            max_output_tokens=settings.openai_max_output_tokens,
+            temperature=settings.openai_temperature,
+            model_prices={
+                name: price.model_dump(mode="json") for name, price in settings.model_prices.items()
+            },
+        ),
+        "news_site": SiteResource(
+            base_url=settings.naver_base_url,
+            contact=settings.crawl_contact,
+            timeout_ms=settings.crawl_timeout_ms,
+            min_interval_ms=settings.crawl_min_interval_ms,
+            sleep_min_ms=settings.crawl_sleep_min_ms,
+            sleep_max_ms=settings.crawl_sleep_max_ms,
+        ),
+        "crawl_rules": CrawlRules(
+            enabled=settings.crawl_enabled,
+            max_pages=settings.crawl_max_pages,
+            backfill_max_pages=settings.crawl_backfill_max_pages,
+            stop_after_seen_streak=settings.crawl_stop_after_seen_streak,
+            min_content_length_for_ai=settings.min_content_length_for_ai,
+            skip_duplicates=settings.skip_duplicates,
+            permission=f"{permission.reference}; {permission.holder}" if permission else "",
+            permission_expires=permission.expires.isoformat() if permission else "",
+        ),
+        "enrichment_rules": EnrichmentRules(
+            enabled=settings.ai_enabled,
+            concurrency=settings.ai_concurrency,
+            batch_size=settings.ai_batch_size,
+            lease_seconds=settings.ai_lease_minutes * 60,
+            max_retries=settings.ai_max_retries,
+            retry_base_seconds=settings.ai_retry_base_seconds,
+            retry_max_seconds=settings.ai_retry_max_seconds,
+            gate_probe_minutes=settings.gate_probe_minutes,
+            daily_spending_cap_usd=""
+            if settings.daily_spending_cap_usd is None
+            else str(settings.daily_spending_cap_usd),
+        ),
+    }
+
+
+defs = build_definitions(settings_from_environment(datetime.now(SEOUL).date()))

@@ -1,0 +1,60 @@
+"""Retry policies, pools, lock tags, priorities and maximum run times.
+
+What belongs here: numbers and names that bound how work is run. What does not: what an operator sets
+(`settings.py`), and correctness, which rests on leases and constraints in the database. A leaf.
+"""
+
+import warnings
+from datetime import date
+
+import dagster as dg
+
+# Beta in Dagster 1.13, pinned, and used by every asset: no line of warning for each of them.
+warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", category=dg.BetaWarning)
+
+# A range of partitions is one run: eight sections of a day cost one start.
+ONE_RUN_PER_RANGE = dg.BackfillPolicy.single_run()
+
+# For infrastructure inside a step only (Postgres unreachable). Dagster's exponential delay is
+# (2^n − 1) × delay and a sleep inside the run, so it is for short waits: 10, 30, 70 s.
+INFRASTRUCTURE_RETRIES = dg.RetryPolicy(
+    max_retries=3, delay=10, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
+)
+
+OPENAI_POOL = "openai"
+NAVER_POOL = "naver"
+
+LOCK_TAG = "lock"
+MAX_RUNTIME_TAG = "dagster/max_runtime"
+PRIORITY_TAG = "dagster/priority"
+MAX_RETRIES_TAG = "dagster/max_retries"
+
+CRAWL_MAX_SECONDS = 600
+# A pass ends by itself well before its run would be ended, so that nothing is cut off.
+CRAWL_SLICE_SECONDS = 480
+ENRICH_MAX_SECONDS = 900
+
+LIVE_PRIORITY = "10"
+
+
+def job_tags(max_seconds: int) -> dict[str, str]:
+    """Tags of every run of a job, by hand or not: how long it may take."""
+    return {MAX_RUNTIME_TAG: str(max_seconds)}
+
+
+def automatic_run_tags(job_name: str, day: date) -> dict[str, str]:
+    """Tags of a run that a schedule or sensor asks for.
+
+    The lock lets one run of the job and day through the queue at a time; it bounds load, no more. Retries
+    are off, because the schedule or sensor brings the work back by itself.
+    """
+    return {
+        LOCK_TAG: lock_of(job_name, day),
+        MAX_RETRIES_TAG: "0",
+        PRIORITY_TAG: LIVE_PRIORITY,
+    }
+
+
+def lock_of(job_name: str, day: date) -> str:
+    """The lock's value, as `economy_news_crawl:2026-11-30`."""
+    return f"{job_name}:{day.isoformat()}"

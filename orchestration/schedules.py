@@ -1,0 +1,57 @@
+"""The schedules. The day comes from the scheduled time, never from the clock."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from orchestration.jobs import economy_news_crawl
+from orchestration.partitions import adjacent_sections, news_range_tags
+from orchestration.policies import automatic_run_tags
+
+SEOUL = ZoneInfo("Asia/Seoul")
+CRAWL_INTERVAL = timedelta(minutes=5)
+STILL_YESTERDAY = timedelta(minutes=15)
+
+
+def days_to_crawl(scheduled: datetime) -> list[date]:
+    """The days (Asia/Seoul) that a tick crawls: its own, and until 00:15 the day before too."""
+    local = scheduled.astimezone(SEOUL)
+    return sorted({local.date(), (local - STILL_YESTERDAY).date()})
+
+
+def crawl_runs(scheduled: datetime, sections: Sequence[str]) -> Iterator[dg.RunRequest]:
+    """One run per day and unbroken span of sections; one for all eight where none is left out."""
+    for day in days_to_crawl(scheduled):
+        for span in adjacent_sections(sections):
+            yield dg.RunRequest(
+                run_key=f"{scheduled.isoformat()}:{day.isoformat()}:{span[0]}",
+                tags={
+                    **news_range_tags(day, span),
+                    **automatic_run_tags(economy_news_crawl.name, day),
+                },
+            )
+
+
+def economy_news_crawl_schedule(sections: Sequence[str], is_on: bool) -> dg.ScheduleDefinition:
+    """Every five minutes. A tick older than its interval is skipped: the next one sees everything."""
+
+    @dg.schedule(
+        name="economy_news_every_five_minutes",
+        job=economy_news_crawl,
+        cron_schedule="*/5 * * * *",
+        execution_timezone="Asia/Seoul",
+        default_status=dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED,
+        description="Crawls today's section lists, and until 00:15 yesterday's too.",
+    )
+    def every_five_minutes(
+        context: dg.ScheduleEvaluationContext,
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        scheduled = context.scheduled_execution_time
+        if datetime.now(scheduled.tzinfo) - scheduled > CRAWL_INTERVAL:
+            yield dg.SkipReason(f"the tick of {scheduled:%H:%M} is late; the next one sees everything")
+            return
+        yield from crawl_runs(scheduled, sections)
+
+    return every_five_minutes

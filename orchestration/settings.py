@@ -1,0 +1,190 @@
+"""Typed settings from the environment: one place for every default.
+
+What belongs here: names, bounds and defaults of what an operator may set. What does not: secrets
+(DATABASE_URL and OPENAI_API_KEY are read by the resource that uses them, when it is used), and
+anything that no operator varies (see `policies.py`).
+"""
+
+import json
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from orchestration.partitions import PIPELINES, SECTIONS
+from resources.model_table import ModelPrice
+
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class SettingsError(Exception):
+    """A setting has a value that is not allowed; the message names the variable and what is allowed."""
+
+
+class CrawlPermission(BaseModel):
+    """A publisher's leave to crawl: `reference; holder; expiry date`, recorded with every article."""
+
+    reference: str = Field(min_length=1)
+    holder: str = Field(min_length=1)
+    expires: date
+
+
+def _comma_separated(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _http_url_or_empty(value: str) -> str:
+    value = value.strip().rstrip("/")
+    if not value:
+        return ""
+    parts = urlsplit(value)
+    try:
+        port_is_readable = parts.port is None or parts.port > 0
+    except ValueError:
+        port_is_readable = False
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_readable:
+        raise ValueError("must be an http:// or https:// address with a host, or empty")
+    return value
+
+
+def _spending_cap(value: object) -> object:
+    if isinstance(value, str) and value.strip().lower() == "none":
+        return None
+    return value
+
+
+CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
+
+
+class Settings(BaseSettings):
+    """Every setting of Granary that is no secret. Field names are the environment variables in lower case."""
+
+    model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, extra="ignore")
+
+    granary_pipelines: CommaSeparated = ()
+    """Pipelines whose schedules and sensors run by themselves; the others start by hand only."""
+
+    daily_spending_cap_usd: Annotated[
+        Annotated[Decimal, Field(ge=0)] | None, BeforeValidator(_spending_cap)
+    ] = Decimal(5)
+    """Day in Asia/Seoul, all pipelines together; 0: no call is made; the word `none`: no cap."""
+    gate_probe_minutes: int = Field(30, ge=1, le=1440)
+    model_prices: dict[str, ModelPrice] = Field(default_factory=dict)
+    """JSON: prices of models that the built-in table lacks, USD per million tokens."""
+    alert_urls: CommaSeparated = ()
+    """Where alarms go, in apprise's notation; none: only the log."""
+
+    openai_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
+    openai_model: str = Field("gpt-4o-mini", min_length=1)
+    openai_timeout_ms: int = Field(20_000, ge=100, le=600_000)
+    openai_max_output_tokens: int = Field(3_000, ge=100, le=100_000)
+    openai_temperature: float = Field(0.2, ge=0, le=2)
+
+    ai_enabled: bool = True
+    ai_concurrency: int = Field(16, ge=1, le=256)
+    ai_batch_size: int = Field(50, ge=1, le=1_000)
+    ai_max_retries: int = Field(5, ge=0, le=20)
+    ai_retry_base_seconds: int = Field(30, ge=1, le=3_600)
+    ai_retry_max_seconds: int = Field(600, ge=1, le=86_400)
+    ai_lease_minutes: float = Field(10, gt=0, le=120)
+
+    crawl_enabled: bool = True
+    naver_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
+    """Empty: nothing is crawled. The real site needs `crawl_permission` too."""
+    crawl_permission: CrawlPermission | None = None
+    crawl_contact: str = "contact not configured"
+    """Stands in the user agent, so that a publisher can reach whoever crawls."""
+    crawl_sections: CommaSeparated = SECTIONS
+    crawl_max_pages: int = Field(1, ge=1, le=200)
+    crawl_backfill_max_pages: int = Field(200, ge=1, le=1_000)
+    crawl_stop_after_seen_streak: int = Field(8, ge=1, le=1_000)
+    crawl_timeout_ms: int = Field(8_000, ge=100, le=120_000)
+    crawl_sleep_min_ms: int = Field(250, ge=0, le=60_000)
+    crawl_sleep_max_ms: int = Field(700, ge=0, le=60_000)
+    crawl_min_interval_ms: int = Field(1_000, ge=0, le=60_000)
+    """Between two requests to one host over all runs; under 1000 only for a host on loopback."""
+    min_content_length_for_ai: int = Field(1_000, ge=0)
+    """Characters of the cleaned body; 0: no article gets AI results."""
+    skip_duplicates: bool = True
+
+    @field_validator("granary_pipelines")
+    @classmethod
+    def _known_pipelines(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return _only_known(names, PIPELINES)
+
+    @field_validator("crawl_sections")
+    @classmethod
+    def _known_sections(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        known = _only_known(names, SECTIONS)
+        if not known:
+            raise ValueError(f"must name at least one of {', '.join(SECTIONS)}")
+        return known
+
+    @field_validator("crawl_permission", mode="before")
+    @classmethod
+    def _read_permission(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        parts = [part.strip() for part in value.split(";")]
+        if len(parts) != 3 or not all(parts):
+            raise ValueError("must read `reference; holder; expiry date as YYYY-MM-DD`")
+        try:
+            return CrawlPermission(reference=parts[0], holder=parts[1], expires=date.fromisoformat(parts[2]))
+        except ValueError:
+            raise ValueError(f"its third part must be a date as YYYY-MM-DD, not {parts[2]!r}") from None
+
+    @model_validator(mode="after")
+    def _that_agree(self) -> "Settings":
+        if self.crawl_sleep_min_ms > self.crawl_sleep_max_ms:
+            raise ValueError("CRAWL_SLEEP_MIN_MS must not be above CRAWL_SLEEP_MAX_MS")
+        host = urlsplit(self.naver_base_url).hostname
+        if self.crawl_min_interval_ms < 1_000 and host is not None and host not in LOOPBACK_HOSTS:
+            raise ValueError(
+                "CRAWL_MIN_INTERVAL_MS below 1000 is allowed only where NAVER_BASE_URL is on loopback"
+            )
+        return self
+
+    def permission_in_force(self, today: date) -> CrawlPermission | None:
+        """The permission, or None where there is none. An expired one raises SettingsError."""
+        if self.crawl_permission is not None and self.crawl_permission.expires < today:
+            raise SettingsError(
+                f"CRAWL_PERMISSION expired on {self.crawl_permission.expires}: "
+                "renew it with the holder, or empty it to stop crawling"
+            )
+        return self.crawl_permission
+
+
+def _only_known(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)} is unknown; allowed: {', '.join(known)}")
+    return tuple(name for name in known if name in names)
+
+
+def settings_from_environment(today: date) -> Settings:
+    """The settings in force.
+
+    Raises SettingsError with one line per wrong variable: its name, what is allowed, what was given.
+    `today` (Asia/Seoul) decides whether a crawl permission has expired.
+    """
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        raise SettingsError("\n".join(_explain(problem) for problem in error.errors())) from None
+    except json.JSONDecodeError as error:
+        raise SettingsError(f"a setting that must be JSON is not: {error}") from None
+    settings.permission_in_force(today)
+    return settings
+
+
+def _explain(problem: Any) -> str:
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    if not problem["loc"]:
+        return message
+    given = problem.get("input")
+    return f"{str(problem['loc'][0]).upper()}: {message} (given: {str(given)[:80]!r})"

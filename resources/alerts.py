@@ -1,0 +1,66 @@
+"""Alarms: one message per cause and day (Asia/Seoul), one when it clears.
+
+They go to the addresses of ALERT_URLS in apprise's notation, and always to the log. A channel that
+fails is logged and never fails a run.
+"""
+
+import logging
+
+import dagster as dg
+import psycopg
+from pydantic import Field
+
+log = logging.getLogger("granary.alerts")
+
+_RAISE = """
+INSERT INTO granary.alert (cause, day, message, raised_at)
+VALUES (%(cause)s, granary.today(), %(message)s, granary.now())
+ON CONFLICT (cause, day) DO NOTHING
+RETURNING cause
+"""
+
+_CLEAR = """
+UPDATE granary.alert SET cleared_at = granary.now()
+WHERE cause = %(cause)s AND cleared_at IS NULL
+RETURNING cause
+"""
+
+
+class AlertResource(dg.ConfigurableResource):
+    """Where alarms go."""
+
+    urls: list[str] = Field(default=[], description="apprise addresses; empty: only the log.")
+
+    def raise_(self, connection: psycopg.Connection, cause: str, message: str) -> bool:
+        """True if a message went out, False if this cause had its message today.
+
+        `cause` is a short stable name such as `gate:gpt-4o-mini`; `message` says what to do.
+        """
+        row = connection.execute(_RAISE, {"cause": cause, "message": message}).fetchone()
+        if row is None:
+            return False
+        self._send(f"Granary: {cause}", message)
+        return True
+
+    def clear(self, connection: psycopg.Connection, cause: str) -> bool:
+        """True if the cause was standing and is cleared now; one message says so."""
+        if not connection.execute(_CLEAR, {"cause": cause}).fetchall():
+            return False
+        self._send(f"Granary: {cause} is over", "It has cleared; nothing to do.")
+        return True
+
+    def _send(self, title: str, body: str) -> None:
+        log.warning("%s: %s", title, body)
+        if not self.urls:
+            return
+        try:
+            import apprise
+
+            channels = apprise.Apprise()
+            refused = [number for number, url in enumerate(self.urls, 1) if not channels.add(url)]
+            if refused:
+                log.error("ALERT_URLS: address number %s is not understood", refused)
+            if len(refused) < len(self.urls) and not channels.notify(title=title, body=body):
+                log.error("an alarm could not be delivered to every address of ALERT_URLS")
+        except Exception as error:  # whatever a chat service does, the run goes on; the log has the alarm
+            log.error("the alarm channel failed: %s", type(error).__name__)

@@ -1,0 +1,61 @@
+"""Connections to the project's Postgres (DATABASE_URL): one at a time, opened when used."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import dagster as dg
+import psycopg
+from pydantic import Field
+
+from resources.errors import ServiceNotConfigured, ServiceUnavailable
+
+HOW_TO_START = "start the local stack with `make up` and load its addresses with `. .local/env`"
+
+
+def database_url_from_environment() -> str:
+    """DATABASE_URL. Raises ServiceNotConfigured where it is missing or no Postgres address."""
+    url = os.environ.get("DATABASE_URL", "")
+    if not url:
+        raise ServiceNotConfigured(f"DATABASE_URL is not set: {HOW_TO_START}, or name your own Postgres")
+    check_database_url(url)
+    return url
+
+
+def check_database_url(url: str) -> None:
+    """Raises ServiceNotConfigured where `url` is no `postgresql://user:password@host:port/name`."""
+    try:
+        parts = urlsplit(url)
+        readable = parts.scheme in ("postgresql", "postgres") and bool(parts.path.strip("/"))
+        _ = parts.port
+    except ValueError:
+        readable = False
+    if not readable:
+        raise ServiceNotConfigured(
+            "DATABASE_URL is no Postgres address; allowed: postgresql://user:password@host:port/name"
+        )
+
+
+class PostgresResource(dg.ConfigurableResource):
+    """The database of all pipelines' tables. Knows no table."""
+
+    database_url: str = Field(
+        default="", description="Empty: DATABASE_URL is read from the environment when a run needs it."
+    )
+
+    @contextmanager
+    def connect(self) -> Iterator[psycopg.Connection]:
+        """A connection in autocommit mode, so that every `with connection.transaction()` commits by itself.
+
+        Raises ServiceNotConfigured without an address, ServiceUnavailable where nothing answers.
+        """
+        url = self.database_url or database_url_from_environment()
+        try:
+            connection = psycopg.connect(url, autocommit=True, connect_timeout=10, application_name="granary")
+        except psycopg.OperationalError as error:
+            raise ServiceUnavailable(
+                f"Postgres at DATABASE_URL does not answer ({str(error).splitlines()[0]}): {HOW_TO_START}"
+            ) from None
+        with connection:
+            yield connection
