@@ -61,7 +61,7 @@ def _split(url: str) -> SplitResult | None:
     if "\\" in url:
         return None
     try:
-        parts = urlsplit(url.strip())
+        parts = urlsplit(url.strip(" \t\r\n\f"))
         parts.port  # noqa: B018 - raises where the port is none
     except ValueError:
         return None

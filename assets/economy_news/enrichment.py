@@ -73,6 +73,9 @@ class Enricher:
                     self._ask(pool, repair.claim, repair.messages, repair.spent, repair.number)
                 self._renew_leases()
                 self._fill(pool)
+        except BaseException:
+            self._give_back()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
         return self._settlement.outcome
@@ -184,6 +187,16 @@ class Enricher:
                 job_store.release_claim(self._connection, claim)
         self._waiting.clear()
         self._tell()
+
+    def _give_back(self) -> None:
+        """An interrupted run leaves nothing leased; where the database is gone, the leases run out."""
+        try:
+            with self._connection.transaction():
+                for claim in self._waiting:
+                    job_store.release_claim(self._connection, claim)
+                job_store.free_jobs_of_run(self._connection, self._run_id, delay_seconds=0)
+        except psycopg.Error:
+            return
 
     def _tell(self) -> None:
         """Alarms go out after the transaction that they speak of."""

@@ -93,9 +93,10 @@ def release_claim(connection: psycopg.Connection, claim: Claim) -> bool:
     return connection.execute(SQL["release_claim"], _token(claim)).fetchone() is not None
 
 
-def free_jobs_of_run(connection: psycopg.Connection, run_id: str) -> int:
-    """How many jobs a run that ended had left RUNNING; they are due in a minute."""
-    return len(connection.execute(SQL["free_jobs_of_run"], {"run_id": run_id}).fetchall())
+def free_jobs_of_run(connection: psycopg.Connection, run_id: str, delay_seconds: float = 60) -> int:
+    """How many jobs a run that ended had left RUNNING; they are due after the delay."""
+    parameters = {"run_id": run_id, "delay_seconds": delay_seconds}
+    return len(connection.execute(SQL["free_jobs_of_run"], parameters).fetchall())
 
 
 def finish_summary(connection: psycopg.Connection, claim: Claim, summary: Summary, lineage: Lineage) -> bool:

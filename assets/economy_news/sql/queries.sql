@@ -149,9 +149,9 @@ WHERE id = %(job_id)s AND status = 'RUNNING' AND claimed_by = %(run_id)s AND att
 RETURNING id;
 
 -- name: free_jobs_of_run
--- A run that ended left these behind; they are tried again in a minute, sooner than their lease runs out.
+-- A run that ended left these behind; they are tried again sooner than their lease runs out.
 UPDATE news.ai_job
-SET status = 'RETRY_WAIT', lease_until = NULL, next_run_at = granary.now() + interval '1 minute',
+SET status = 'RETRY_WAIT', lease_until = NULL, next_run_at = granary.now() + make_interval(secs => %(delay_seconds)s),
     error_code = 'run_ended', error_message = 'its run ended before it was settled'
 WHERE claimed_by = %(run_id)s AND status = 'RUNNING'
 RETURNING id;

@@ -1,0 +1,90 @@
+"""`make demo`: every pipeline once through Dagster on the shipped data, judged from what it left behind.
+
+A second run finds everything done: it adds no row, makes no call, and says so.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from local_stack.demo_economy_news import EconomyNewsDemo
+from local_stack.demo_report import PipelineReport
+from local_stack.stack import Stack
+
+# Jobs that a killed demo had leased come back after this long instead of ten minutes.
+DEMO_SETTINGS = {"AI_LEASE_MINUTES": "0.25"}
+
+
+class Progress:
+    """A spinner and a line per finished step on a terminal; the lines alone otherwise."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        if self._console.is_terminal:
+            with self._console.status(f"{what} ..."):
+                yield
+        else:
+            print(f"{what} ...", flush=True)
+            yield
+        self._console.print(f"  {what}: {time.monotonic() - started:.1f} s", highlight=False)
+
+
+def demo(root: Path) -> int:
+    """0 only if everything that the pipelines left behind is right; 1 after saying what is not."""
+    console = Console()
+    progress = Progress(console)
+    with progress.step("services"):
+        stack = Stack(root, die_with_parent=True)
+        stack.__enter__()
+    try:
+        os.environ.update({**stack.process_environment(), **DEMO_SETTINGS})
+        if "openai_stand_in" in stack.external():
+            console.print("OPENAI_API_KEY or OPENAI_BASE_URL is set: this run asks that provider and pays it")
+        with progress.step("database"):
+            from migrations.upgrade import upgrade
+
+            upgrade(os.environ["DATABASE_URL"])
+        reports = [EconomyNewsDemo(stack.external()).run(progress)]
+    finally:
+        stack.__exit__(None, None, None)
+    _print(console, reports)
+    _write(root / "demo.json", reports)
+    return 0 if all(report.is_right for report in reports) else 1
+
+
+def _print(console: Console, reports: list[PipelineReport]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for name in ("pipeline", "partitions", "rows", "tokens", "cost (USD)", "seconds"):
+        table.add_column(name, justify="left" if name == "pipeline" else "right")
+    for report in reports:
+        table.add_row(
+            report.pipeline,
+            str(report.partitions),
+            ", ".join(f"{count} {name}" for name, count in report.rows.items()),
+            f"{report.tokens:,}",
+            f"{report.cost_usd:.4f}",
+            f"{report.seconds:.1f}",
+        )
+    console.print()
+    console.print(table)
+    for report in reports:
+        for claim, is_true in report.claims.items():
+            console.print(f"  {'right' if is_true else 'WRONG'}  {claim}", highlight=False, soft_wrap=True)
+        console.print(f"  {report.news}", highlight=False, soft_wrap=True)
+
+
+def _write(file: Path, reports: list[PipelineReport]) -> None:
+    text = json.dumps({"pipelines": {report.pipeline: report.as_json() for report in reports}}, indent=2)
+    unfinished = file.with_suffix(".new")
+    unfinished.write_text(text + "\n", encoding="utf-8")
+    unfinished.replace(file)

@@ -1,0 +1,150 @@
+"""Who may import whom (ARCHITECTURE.md). A new module that fits no row fails here until it has one."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = ("orchestration", "assets", "resources", "sensors", "api", "migrations", "local_stack", "tests")
+PIPELINES = sorted(folder.name for folder in (ROOT / "assets").iterdir() if (folder / "assets.py").exists())
+
+LEAVES = {"orchestration.partitions", "orchestration.policies", "orchestration.failures"}
+DAGSTER_FACING = {"assets.py", "checks.py", "partition_metadata.py", "rules.py"}
+STORES = {"store.py", "job_store.py"}
+# Carry out a run with the resources that they are handed; usable without Dagster.
+WORK = {
+    "economy_news": {
+        "article_source.py",
+        "article_storing.py",
+        "crawl.py",
+        "crawl_run.py",
+        "enrichment.py",
+        "result_kinds.py",
+        "settlement.py",
+    }
+}
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted(path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module that the file names in an import, at its top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def of_ours(path: Path) -> set[str]:
+    return {name for name in imported(path) if name.split(".")[0] in OURS}
+
+
+def refused(path: Path, *allowed: str) -> set[str]:
+    """Imports of ours that start with none of the allowed prefixes."""
+    prefixes = tuple(allowed)
+    return {
+        name
+        for name in of_ours(path)
+        if not any(name == one or name.startswith(f"{one}.") for one in prefixes)
+    }
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", modules("assets"), ids=relative)
+def test_a_pipelines_module_imports_what_its_kind_may(path: Path) -> None:
+    if path.name == "__init__.py":
+        assert path.read_text() == ""
+        return
+    pipeline = path.relative_to(ROOT / "assets").parts[0]
+    own = f"assets.{pipeline}"
+    if path.name in DAGSTER_FACING:
+        assert not refused(path, own, "resources", *LEAVES)
+    elif path.name in STORES:
+        assert not refused(path, own, "resources.errors", "resources.named_sql")
+        assert "psycopg.connect" not in path.read_text()
+    elif path.name in WORK.get(pipeline, set()):
+        assert not refused(path, own, "resources")
+        assert "dagster" not in {name.split(".")[0] for name in imported(path)}
+    else:
+        assert not refused(path, own)
+        not_pure = {"dagster", "psycopg", "httpx", "openai", "pymongo", "boto3"}
+        assert not not_pure & {name.split(".")[0] for name in imported(path)}
+
+
+@pytest.mark.parametrize("path", modules("assets"), ids=relative)
+def test_a_pure_module_imports_no_store_and_no_work(path: Path) -> None:
+    pipeline = path.relative_to(ROOT / "assets").parts[0]
+    impure = DAGSTER_FACING | STORES | WORK.get(pipeline, set())
+    if path.name in impure or path.name == "__init__.py":
+        return
+    names = {name.removesuffix(".py") for name in impure}
+    assert not {name for name in of_ours(path) if set(name.split(".")[2:]) & names}
+
+
+@pytest.mark.parametrize("path", modules("resources"), ids=relative)
+def test_a_resource_knows_none_of_our_other_folders(path: Path) -> None:
+    assert not refused(path, "resources")
+
+
+@pytest.mark.parametrize("path", modules("sensors"), ids=relative)
+def test_a_sensor_imports_its_own_pipeline_resources_and_leaves(path: Path) -> None:
+    if path.stem in PIPELINES:
+        assert not refused(path, f"assets.{path.stem}", "resources", "sensors", *LEAVES)
+    else:
+        stores = tuple(
+            f"assets.{pipeline}.{name.removesuffix('.py')}" for pipeline in PIPELINES for name in STORES
+        )
+        assert not refused(path, "resources", "sensors", *stores, *LEAVES)
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES))
+def test_a_leaf_imports_no_folder_of_ours_but_resources(leaf: str) -> None:
+    assert not refused(ROOT / (leaf.replace(".", "/") + ".py"), "resources")
+
+
+def test_only_the_workspace_the_demo_and_tests_import_the_definitions() -> None:
+    importers = {
+        relative(path)
+        for folder in OURS
+        if folder != "tests" and (ROOT / folder).exists()
+        for path in modules(folder)
+        if any(name.startswith("orchestration.definitions") for name in imported(path))
+    }
+    assert importers == {"local_stack/demo_economy_news.py"}
+
+
+def test_only_the_local_stack_and_tests_import_the_local_stack() -> None:
+    for folder in OURS[:6]:
+        if (ROOT / folder).exists():
+            for path in modules(folder):
+                assert not {name for name in of_ours(path) if name.startswith("local_stack")}, relative(path)
+
+
+def test_every_package_is_listed_and_its_init_is_empty() -> None:
+    import tomllib
+
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = {
+        relative(path.parent).replace("/", ".")
+        for folder in OURS
+        if folder != "tests" and (ROOT / folder).exists()
+        for path in modules(folder)
+        if path.name == "__init__.py"
+    }
+    assert listed == found
+    assert all(
+        path.read_text() == ""
+        for folder in OURS[:7]
+        for path in modules(folder)
+        if path.name == "__init__.py"
+    )
