@@ -1,6 +1,7 @@
 """Reads a model's answer as JSON; what it must say is known by the module of each result."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from assets.economy_news.plain_text import storable
@@ -25,6 +26,27 @@ def read_json(content: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidOutput("JSON 객체가 아닙니다.")
     return {key: _storable(part) for key, part in value.items()}
+
+
+def read_items(answer: dict[str, Any], name: str, count: int, fields: Sequence[str]) -> list[dict[str, str]]:
+    """The `count` objects in `answer[name]`, each with these fields as non-empty text, trimmed.
+
+    Raises InvalidOutput with the first that is missing.
+    """
+    items = answer.get(name)
+    if not isinstance(items, list) or len(items) != count:
+        raise InvalidOutput(f"{name}는 {count}개여야 합니다.")
+    return [_fields(f"{name} {number}번", item, fields) for number, item in enumerate(items, 1)]
+
+
+def _fields(what: str, item: Any, fields: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for field in fields:
+        value = item.get(field) if isinstance(item, dict) else None
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidOutput(f"{what}의 {field}가 비어 있습니다.")
+        found[field] = value.strip()
+    return found
 
 
 def _storable(value: Any) -> Any:

@@ -57,15 +57,11 @@ def is_on_other_service(url: str) -> bool:
 
 
 def _split(url: str) -> SplitResult | None:
-    """None for what browsers and servers may read in different ways: user names, backslashes, bad ports."""
-    if "\\" in url:
-        return None
     try:
         parts = urlsplit(url.strip(" \t\r\n\f"))
-        parts.port  # noqa: B018 - raises where the port is none
     except ValueError:
         return None
-    return None if "@" in parts.netloc or parts.scheme not in ("", "http", "https") else parts
+    return parts if parts.scheme in ("", "http", "https") else None
 
 
 def _is_relative(parts: SplitResult) -> bool:
@@ -73,6 +69,7 @@ def _is_relative(parts: SplitResult) -> bool:
 
 
 def _is_news_host(parts: SplitResult, extra_hosts: Set[str]) -> bool:
+    # The whole authority is compared: a user name, another port or a backslash makes it another one.
     host = parts.netloc.lower()
     return host in extra_hosts or host.removesuffix(_DEFAULT_PORTS.get(parts.scheme, ":443")) in _NEWS_HOSTS
 

@@ -39,10 +39,6 @@ def decode_page(html: bytes) -> str:
     try:
         return codecs.getincrementaldecoder("utf-8-sig")().decode(html)
     except UnicodeDecodeError:
-        pass
-    try:
-        return html.decode("cp949")
-    except UnicodeDecodeError:
         readings = [html.decode(encoding, "replace") for encoding in ("cp949", "utf-8-sig")]
         return min(readings, key=lambda text: text.count("\ufffd"))
 
