@@ -4,8 +4,9 @@ Importing this opens no connection, reads no secret and works with nothing confi
 wrong value stops it with a message that names the variable.
 """
 
+import logging
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import dagster as dg
@@ -30,7 +31,10 @@ def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = 
         assets=dg.load_assets_from_modules([economy_news]),
         jobs=JOBS,
         schedules=[economy_news_crawl_schedule(settings.crawl_sections, economy_news_is_on)],
-        sensors=[*economy_news_sensors(economy_news_is_on), *run_status_sensors()],
+        sensors=[
+            *economy_news_sensors(economy_news_is_on),
+            *run_status_sensors(is_on=bool(settings.granary_pipelines)),
+        ],
         resources={**_resources(settings), **(overrides or {})},
         # A process per step costs about four CPU-seconds of imports each.
         executor=dg.in_process_executor,
@@ -41,7 +45,7 @@ def _resources(settings: Settings) -> dict[str, Any]:
     permission = settings.crawl_permission
     return {
         "postgres": PostgresResource(),
-        "alerts": AlertResource(urls=list(settings.alert_urls)),
+        "alerts": AlertResource(urls=dg.EnvVar("ALERT_URLS") if settings.alert_urls else ""),
         "chat": ChatResource(
             model=settings.openai_model,
             base_url=settings.openai_base_url,
@@ -86,4 +90,12 @@ def _resources(settings: Settings) -> dict[str, Any]:
     }
 
 
-defs = build_definitions(settings_from_environment(datetime.now(SEOUL).date()))
+def _from_environment(today: date) -> dg.Definitions:
+    settings = settings_from_environment(today)
+    ending = settings.priced_model().warning(today)
+    if ending:
+        logging.getLogger("granary").warning(ending)
+    return build_definitions(settings)
+
+
+defs = _from_environment(datetime.now(SEOUL).date())

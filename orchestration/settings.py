@@ -15,7 +15,8 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orchestration.partitions import PIPELINES, SECTIONS
-from resources.model_table import ModelPrice
+from resources.errors import ModelHasNoPrice
+from resources.model_table import Model, ModelPrice, model_named
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -42,13 +43,13 @@ def _http_url_or_empty(value: str) -> str:
     value = value.strip().rstrip("/")
     if not value:
         return ""
-    parts = urlsplit(value)
     try:
-        port_is_readable = parts.port is None or parts.port > 0
+        parts = urlsplit(value)
+        readable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        port_is_readable = False
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_readable:
-        raise ValueError("must be an http:// or https:// address with a host, or empty")
+        readable = False
+    if not readable or "@" in parts.netloc:
+        raise ValueError("must be an http:// or https:// address with a host and no password, or empty")
     return value
 
 
@@ -56,6 +57,17 @@ def _spending_cap(value: object) -> object:
     if isinstance(value, str) and value.strip().lower() == "none":
         return None
     return value
+
+
+def _read_json(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        raise ValueError(
+            'must be JSON, such as {"my-model": {"input": 0.15, "cached": 0.075, "output": 0.60}}'
+        ) from None
 
 
 CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
@@ -74,10 +86,12 @@ class Settings(BaseSettings):
     ] = Decimal(5)
     """Day in Asia/Seoul, all pipelines together; 0: no call is made; the word `none`: no cap."""
     gate_probe_minutes: int = Field(30, ge=1, le=1440)
-    model_prices: dict[str, ModelPrice] = Field(default_factory=dict)
+    model_prices: Annotated[dict[str, ModelPrice], NoDecode, BeforeValidator(_read_json)] = Field(
+        default_factory=dict
+    )
     """JSON: prices of models that the built-in table lacks, USD per million tokens."""
-    alert_urls: CommaSeparated = ()
-    """Where alarms go, in apprise's notation; none: only the log."""
+    alert_urls: CommaSeparated = Field((), repr=False)
+    """Where alarms go, in apprise's notation; none: only the log. They hold tokens."""
 
     openai_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
     openai_model: str = Field("gpt-4o-mini", min_length=1)
@@ -96,7 +110,7 @@ class Settings(BaseSettings):
     crawl_enabled: bool = True
     naver_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
     """Empty: nothing is crawled. The real site needs `crawl_permission` too."""
-    crawl_permission: CrawlPermission | None = None
+    crawl_permission: Annotated[CrawlPermission | None, NoDecode] = None
     crawl_contact: str = "contact not configured"
     """Stands in the user agent, so that a publisher can reach whoever crawls."""
     crawl_sections: CommaSeparated = SECTIONS
@@ -125,6 +139,13 @@ class Settings(BaseSettings):
             raise ValueError(f"must name at least one of {', '.join(SECTIONS)}")
         return known
 
+    @field_validator("crawl_contact")
+    @classmethod
+    def _fits_a_header(cls, contact: str) -> str:
+        if not contact.isascii() or not contact.isprintable():
+            raise ValueError("must be printable ASCII, such as an e-mail address or a link: it is a header")
+        return contact
+
     @field_validator("crawl_permission", mode="before")
     @classmethod
     def _read_permission(cls, value: Any) -> Any:
@@ -149,6 +170,13 @@ class Settings(BaseSettings):
             )
         return self
 
+    def priced_model(self) -> Model:
+        """The model that is asked. Raises SettingsError where it has no price."""
+        try:
+            return model_named(self.openai_model, self.model_prices)
+        except ModelHasNoPrice as error:
+            raise SettingsError(f"OPENAI_MODEL: {error}") from None
+
     def permission_in_force(self, today: date) -> CrawlPermission | None:
         """The permission, or None where there is none. An expired one raises SettingsError."""
         if self.crawl_permission is not None and self.crawl_permission.expires < today:
@@ -169,16 +197,16 @@ def _only_known(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ..
 def settings_from_environment(today: date) -> Settings:
     """The settings in force.
 
-    Raises SettingsError with one line per wrong variable: its name, what is allowed, what was given.
+    Raises SettingsError with one line per wrong variable: its name, what is allowed, what was given (but
+    no address).
     `today` (Asia/Seoul) decides whether a crawl permission has expired.
     """
     try:
         settings = Settings()
     except ValidationError as error:
         raise SettingsError("\n".join(_explain(problem) for problem in error.errors())) from None
-    except json.JSONDecodeError as error:
-        raise SettingsError(f"a setting that must be JSON is not: {error}") from None
     settings.permission_in_force(today)
+    settings.priced_model()
     return settings
 
 
@@ -186,5 +214,8 @@ def _explain(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     if not problem["loc"]:
         return message
-    given = problem.get("input")
-    return f"{str(problem['loc'][0]).upper()}: {message} (given: {str(given)[:80]!r})"
+    field, *inner = (str(part) for part in problem["loc"])
+    where = field.upper() + "".join(f"[{part}]" for part in inner)
+    if field.endswith("_url"):  # may hold a password, or a key that was set under the wrong name
+        return f"{where}: {message}"
+    return f"{where}: {message} (given: {str(problem.get('input'))[:80]!r})"

@@ -29,7 +29,9 @@ RETURNING cause
 class AlertResource(dg.ConfigurableResource):
     """Where alarms go."""
 
-    urls: list[str] = Field(default=[], description="apprise addresses; empty: only the log.")
+    # One text, so that Dagster can be given the variable's name: these addresses hold tokens, and what is
+    # configured is shown in the UI.
+    urls: str = Field(default="", description="apprise addresses, comma-separated; empty: only the log.")
 
     def raise_(self, connection: psycopg.Connection, cause: str, message: str) -> bool:
         """True if a message went out, False if this cause had its message today.
@@ -51,16 +53,17 @@ class AlertResource(dg.ConfigurableResource):
 
     def _send(self, title: str, body: str) -> None:
         log.warning("%s: %s", title, body)
-        if not self.urls:
+        urls = [url.strip() for url in self.urls.split(",") if url.strip()]
+        if not urls:
             return
         try:
             import apprise
 
             channels = apprise.Apprise()
-            refused = [number for number, url in enumerate(self.urls, 1) if not channels.add(url)]
+            refused = [number for number, url in enumerate(urls, 1) if not channels.add(url)]
             if refused:
                 log.error("ALERT_URLS: address number %s is not understood", refused)
-            if len(refused) < len(self.urls) and not channels.notify(title=title, body=body):
+            if len(refused) < len(urls) and not channels.notify(title=title, body=body):
                 log.error("an alarm could not be delivered to every address of ALERT_URLS")
         except Exception as error:  # whatever a chat service does, the run goes on; the log has the alarm
             log.error("the alarm channel failed: %s", type(error).__name__)

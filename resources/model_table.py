@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from resources.errors import ModelHasNoPrice
 
@@ -17,6 +17,9 @@ WARN_BEFORE_END_DAYS = 60
 
 class ModelPrice(BaseModel):
     """USD per million tokens. A cached input token costs `cached`, or as much as any other if unset."""
+
+    # A misspelled `output` would make the output free, and the cap blind.
+    model_config = ConfigDict(extra="forbid")
 
     input: Decimal = Field(ge=0)
     cached: Decimal | None = Field(None, ge=0)

@@ -12,12 +12,13 @@ from assets.economy_news import job_store as economy_news_jobs
 from resources.postgres import PostgresResource
 
 
-def run_status_sensors() -> list[dg.SensorDefinition]:
+def run_status_sensors(is_on: bool) -> list[dg.SensorDefinition]:
     """Sensors on failed and canceled runs of every job; on wherever a pipeline runs by itself."""
+    status = dg.DefaultSensorStatus.RUNNING if is_on else dg.DefaultSensorStatus.STOPPED
 
     @dg.run_failure_sensor(
         name="failed_runs_free_their_work",
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=status,
         minimum_interval_seconds=10,
         description="Frees the AI jobs that a failed run left RUNNING; they are due a minute later.",
     )
@@ -27,7 +28,7 @@ def run_status_sensors() -> list[dg.SensorDefinition]:
     @dg.run_status_sensor(
         name="canceled_runs_free_their_work",
         run_status=dg.DagsterRunStatus.CANCELED,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=status,
         minimum_interval_seconds=10,
         description="Frees the AI jobs that a canceled run left RUNNING; they are due a minute later.",
     )

@@ -1,0 +1,87 @@
+"""Files in the data directory: `<id>.json` for what is known about one, `<id>.bin` for its bytes."""
+
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from uuid import uuid4
+
+from local_stack.openai_stand_in.calls import Json
+from local_stack.openai_stand_in.errors import not_found
+
+
+class FileStore:
+    """Uploaded files and the output of batches; they outlive the process."""
+
+    def __init__(self, folder: Path, now: Callable[[], datetime]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._now = now
+        by_age = sorted(folder.glob("file-*.json"), key=lambda path: path.stat().st_mtime_ns)
+        self._known = {path.stem: json.loads(path.read_bytes()) for path in by_age}
+
+    def add(self, filename: str, content: bytes, purpose: str) -> Json:
+        """Stores a file; its file object as the API shows it."""
+        file_id = f"file-{uuid4().hex[:24]}"
+        (self._folder / f"{file_id}.bin").write_bytes(content)
+        return self._describe(file_id, filename, len(content), purpose)
+
+    def take_over(self, written: Path, filename: str, purpose: str) -> Json:
+        """Makes a finished file one of the store's without reading it; its file object."""
+        file_id = f"file-{uuid4().hex[:24]}"
+        size = written.stat().st_size
+        written.rename(self._folder / f"{file_id}.bin")
+        return self._describe(file_id, filename, size, purpose)
+
+    def scratch(self, name: str) -> Path:
+        """Where a file may be written that `take_over` is given later."""
+        return self._folder / f"{name}.part"
+
+    def get(self, file_id: str) -> Json:
+        """The file object; ApiError 404."""
+        if file_id not in self._known:
+            raise not_found(f"No such File object: {file_id}")
+        known: Json = self._known[file_id]
+        return known
+
+    def content(self, file_id: str) -> bytes:
+        """The bytes; ApiError 404."""
+        self.get(file_id)
+        return (self._folder / f"{file_id}.bin").read_bytes()
+
+    def listed(self, purpose: str | None) -> list[Json]:
+        """File objects, newest first, all or of one purpose."""
+        newest_first = reversed(self._known.values())
+        return [one for one in newest_first if purpose in (None, one["purpose"])]
+
+    def delete(self, file_id: str) -> Json:
+        """Forgets a file; the deletion object. ApiError 404."""
+        self.get(file_id)
+        del self._known[file_id]
+        for ending in ("json", "bin"):
+            (self._folder / f"{file_id}.{ending}").unlink(missing_ok=True)
+        return {"id": file_id, "object": "file", "deleted": True}
+
+    def _describe(self, file_id: str, filename: str, size: int, purpose: str) -> Json:
+        known = {
+            "id": file_id,
+            "object": "file",
+            "bytes": size,
+            "created_at": int(self._now().timestamp()),
+            "expires_at": None,
+            "filename": filename,
+            "purpose": purpose,
+            "status": "processed",
+            "status_details": None,
+        }
+        write_json(self._folder / f"{file_id}.json", known)
+        self._known[file_id] = known
+        return known
+
+
+def write_json(path: Path, value: Json) -> None:
+    """Replaces the file in one step, so that a kill leaves the old content or the new one."""
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+    os.replace(unfinished, path)

@@ -1,0 +1,92 @@
+"""What the stack remembers in `.local`: `stack.json`, `secrets.json`, and the lock on both."""
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from local_stack.errors import StackError
+from local_stack.processes import Identity
+
+
+@dataclass
+class State:
+    """Ports and processes by service; `root` is where they belong to.
+
+    `dies_with` is the process whose end the kernel ends that service with, if any.
+    """
+
+    root: str
+    ports: dict[str, int] = field(default_factory=dict)
+    processes: dict[str, Identity] = field(default_factory=dict)
+    dies_with: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, root: Path) -> "State":
+        """The remembered state; an empty one if there is none, or if the folder is another one's copy."""
+        path = root / "stack.json"
+        try:
+            found = json.loads(path.read_text())
+            if found["root"] != str(root):
+                return cls(str(root))
+            processes = {name: Identity(**identity) for name, identity in found["processes"].items()}
+            return cls(found["root"], found["ports"], processes, found["dies_with"])
+        except FileNotFoundError:
+            return cls(str(root))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StackError(
+                f"{path} cannot be read ({error}). Stop what runs and delete that file."
+            ) from error
+
+    def save(self) -> None:
+        write_private(Path(self.root) / "stack.json", json.dumps(asdict(self), indent=2) + "\n")
+
+    def process(self, name: str) -> Identity | None:
+        """The service's process, if it is alive."""
+        identity = self.processes.get(name)
+        return identity if identity and identity.process() else None
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Keys made up for this stack. The password of Postgres lies with its data."""
+
+    aws_access_key_id: str
+    aws_secret_access_key: str
+    openai_api_key: str
+
+    @classmethod
+    def load(cls, root: Path) -> "Secrets":
+        """The remembered ones, made and stored at the first call."""
+        path = root / "secrets.json"
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (FileNotFoundError, ValueError, TypeError):
+            fresh = cls(
+                f"GRANARY{secrets.token_hex(8).upper()}",
+                secrets.token_urlsafe(30),
+                f"sk-local-{secrets.token_urlsafe(24)}",
+            )
+            write_private(path, json.dumps(asdict(fresh), indent=2) + "\n")
+            return fresh
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces the file as a whole; nobody but its owner may read it."""
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    new.replace(path)
+
+
+@contextmanager
+def exclusive(root: Path) -> Iterator[None]:
+    """Waits until no other process starts or stops this stack, and keeps others out."""
+    with open(root / "lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,83 @@
+"""A run that kills itself, as the kernel would, at a named point: `python -m ….killed_run POINT DAY`.
+
+The points stand around the real statements and the real call; production code knows nothing of them.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import psycopg
+
+from assets.economy_news import job_store, store
+from assets.economy_news.article_storing import ArticleStore
+from assets.economy_news.models import Partition
+from assets.economy_news.settlement import Settlement
+from resources import spending
+from resources.chat import ChatResource
+from tests.integration.economy_news.runs import crawl, enrich
+
+SURVIVES = 3
+"""How many calls, stores and finishes go well before the fatal one."""
+
+
+def die(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before(owner: Any, name: str, after_calls: int) -> None:
+    """Dies instead of making call number `after_calls + 1`."""
+    _replace(
+        owner, name, lambda real, args, kwargs, made: die() if made > after_calls else real(*args, **kwargs)
+    )
+
+
+def after(owner: Any, name: str, after_calls: int) -> None:
+    """Dies when call number `after_calls + 1` has returned."""
+
+    def call(real: Callable[..., Any], args: Any, kwargs: Any, made: int) -> Any:
+        result = real(*args, **kwargs)
+        if made > after_calls:
+            die()
+        return result
+
+    _replace(owner, name, call)
+
+
+def _replace(owner: Any, name: str, call: Callable[..., Any]) -> None:
+    real = getattr(owner, name)
+    made = [0]
+
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        made[0] += 1
+        return call(real, args, kwargs, made[0])
+
+    setattr(owner, name, replaced)
+
+
+POINTS: dict[str, Callable[[], None]] = {
+    "before the claim": lambda: before(job_store, "claim_jobs", 0),
+    "after the claim": lambda: before(spending, "reserve", 0),
+    "instead of the call": lambda: before(ChatResource, "ask", SURVIVES),
+    "after the call": lambda: after(ChatResource, "ask", SURVIVES),
+    "before the finish": lambda: before(Settlement, "_store", SURVIVES),
+    "before the commit of the finish": lambda: after(Settlement, "_store", SURVIVES),
+    "before the list is remembered": lambda: before(store, "list_pages", 0),
+    "after the list is remembered": lambda: before(store, "pages_to_fetch", 0),
+    "before an article is stored": lambda: before(ArticleStore, "add", SURVIVES),
+    "before the commit of an article": lambda: after(ArticleStore, "add", SURVIVES),
+}
+
+
+def main(point: str, day: date) -> None:
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        POINTS[point]()
+        crawl(connection, [Partition(day, "FINANCE")], os.environ["NAVER_BASE_URL"], run_id="killed")
+        enrich(connection, [Partition(day, "FINANCE")], os.environ["OPENAI_BASE_URL"], run_id="killed")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], date.fromisoformat(sys.argv[2]))
