@@ -1,4 +1,4 @@
-"""`python -m local_stack up | down | status | clean`: the embedded services of the project."""
+"""`python -m local_stack up | down | status | demo | dev | clean`: the project on one machine."""
 
 import argparse
 import sys
@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from local_stack.errors import StackError
+from local_stack.migrate import migrate
 from local_stack.processes import PROJECT
 from local_stack.stack import EXTERNAL, RUNNING, ServiceStatus, Stack
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 1 after saying on stderr what is wrong, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m local_stack", description="The embedded services.")
+    parser = argparse.ArgumentParser(prog="python -m local_stack", description="The project on one machine.")
     parser.add_argument("--root", type=Path, default=PROJECT / ".local", help="where they keep their data")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (run, summary) in _COMMANDS.items():
@@ -30,9 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def up(stack: Stack) -> int:
     """Starts what is not running and says where it is."""
-    for service in stack.start():
+    _check_settings()
+    services = stack.start()
+    migrate(stack)
+    for service in services:
         print(_line(service))
-    print(f"\n. {stack.root / 'env'}    leads psql, aws, mongosh and dg to them\npython -m local_stack down")
+    print("\n. .local/env    leads psql, aws, mongosh and dg to them")
+    print("make down       stops them; their data stays")
     return 0
 
 
@@ -58,6 +63,35 @@ def clean(stack: Stack) -> int:
     return 0
 
 
+def demo(stack: Stack) -> int:
+    """Runs every pipeline once and judges the result."""
+    from local_stack.demo import demo as run_demo
+
+    _check_settings()
+    return run_demo(stack.root)
+
+
+def dev(stack: Stack) -> int:
+    """Everything on, until Ctrl-C."""
+    from local_stack.dev import dev as run_dev
+
+    _check_settings()
+    return run_dev(stack.root)
+
+
+def _check_settings() -> None:
+    """Raises StackError for a setting with a wrong value, before anything is started."""
+    from datetime import datetime
+
+    from orchestration.schedules import SEOUL
+    from orchestration.settings import SettingsError, settings_from_environment
+
+    try:
+        settings_from_environment(datetime.now(SEOUL).date())
+    except SettingsError as error:
+        raise StackError(str(error)) from None
+
+
 def _line(service: ServiceStatus) -> str:
     what = f"{service.seconds:.1f} s" if service.seconds is not None else service.state
     pid = f"pid {service.pid}" if service.pid else ""
@@ -68,6 +102,8 @@ _COMMANDS = {
     "up": (up, "start the services in the background"),
     "down": (down, "stop them; their data stay"),
     "status": (status, "say which of them run; exit code 1 if one does not"),
+    "demo": (demo, "run every pipeline once on demo data and judge the result"),
+    "dev": (dev, "services, daemon and UI with schedules and sensors on, until Ctrl-C"),
     "clean": (clean, "stop them and delete their data"),
 }
 

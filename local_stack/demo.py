@@ -15,6 +15,7 @@ from rich.table import Table
 
 from local_stack.demo_economy_news import EconomyNewsDemo
 from local_stack.demo_report import PipelineReport
+from local_stack.migrate import migrate
 from local_stack.stack import Stack
 
 # Jobs that a killed demo had leased come back after this long instead of ten minutes.
@@ -51,9 +52,7 @@ def demo(root: Path) -> int:
         if "openai_stand_in" in stack.external():
             console.print("OPENAI_API_KEY or OPENAI_BASE_URL is set: this run asks that provider and pays it")
         with progress.step("database"):
-            from migrations.upgrade import upgrade
-
-            upgrade(os.environ["DATABASE_URL"])
+            migrate(stack)
         reports = [EconomyNewsDemo(stack.external()).run(progress)]
     finally:
         stack.__exit__(None, None, None)
@@ -70,7 +69,7 @@ def _print(console: Console, reports: list[PipelineReport]) -> None:
         table.add_row(
             report.pipeline,
             str(report.partitions),
-            ", ".join(f"{count} {name}" for name, count in report.rows.items()),
+            "\n".join(f"{count} {name.replace('_', ' ')}" for name, count in report.rows.items()),
             f"{report.tokens:,}",
             f"{report.cost_usd:.4f}",
             f"{report.seconds:.1f}",

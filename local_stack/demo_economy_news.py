@@ -90,7 +90,9 @@ class EconomyNewsDemo:
             after.tokens,
             after.cost_usd,
             time.monotonic() - started,
-            _news(before, after, ledger["calls"] - ledger_before["calls"] if ledger else None),
+            _news(
+                before, after, ledger["calls"] - ledger_before["calls"] if ledger and ledger_before else None
+            ),
             claims,
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from local_stack import loopback_http, ports, processes
 from local_stack.errors import StackError
+from local_stack.migrate import migrate
 from local_stack.stack import Stack
 
 UI_PORT = 3000
@@ -24,8 +25,8 @@ def dev(root: Path) -> int:
     Services that ran before (`make up`) go on running afterwards.
     """
     with Stack(root, die_with_parent=True) as stack:
+        migrate(stack)
         environ = stack.process_environment()
-        subprocess.run([sys.executable, "-m", "migrations.upgrade"], env=environ, check=True)
         port = UI_PORT if ports.is_free(UI_PORT) else ports.choose([])
         log = root / "logs" / "dagster.log"
         print("starting Dagster, about 15 s ...", flush=True)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from local_stack.naver_site.app import create_app as create_site
+from local_stack.naver_site.app import site_server
 from local_stack.naver_site.state import SiteState
 from local_stack.openai_stand_in.app import create_app as create_openai
 from local_stack.openai_stand_in.state import StandInState
@@ -44,7 +44,11 @@ class StandIn:
 def openai_stand_in(data_dir: Path) -> Iterator[StandIn]:
     """The OpenAI stand-in; its API is below `<url>/v1`."""
     state = StandInState(data_dir, batch_seconds=0.1)
-    with _served(create_openai(state)) as url:
+    bound = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        create_openai(state), log_level="warning", access_log=False, timeout_graceful_shutdown=1
+    )
+    with _served(uvicorn.Server(config), bound) as url:
         yield StandIn(url)
     state.close()
 
@@ -52,15 +56,12 @@ def openai_stand_in(data_dir: Path) -> Iterator[StandIn]:
 @contextmanager
 def naver_site() -> Iterator[StandIn]:
     """The news site."""
-    with _served(create_site(SiteState())) as url:
+    with _served(*site_server(SiteState(), 0)) as url:
         yield StandIn(url)
 
 
 @contextmanager
-def _served(app: Any) -> Iterator[str]:
-    bound = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+def _served(server: uvicorn.Server, bound: socket.socket) -> Iterator[str]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     # The socket listens already: a request that comes before the server loop waits in its queue.
