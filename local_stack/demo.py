@@ -18,8 +18,8 @@ from local_stack.demo_report import PipelineReport
 from local_stack.migrate import migrate
 from local_stack.stack import Stack
 
-# Jobs that a killed demo had leased come back after this long instead of ten minutes.
-DEMO_SETTINGS = {"AI_LEASE_MINUTES": "0.25"}
+# A demo does not wait ten minutes for what a killed one had leased, nor half a minute for a retry.
+DEMO_SETTINGS = {"AI_LEASE_MINUTES": "0.25", "AI_RETRY_BASE_SECONDS": "1"}
 
 
 class Progress:

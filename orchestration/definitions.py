@@ -14,7 +14,7 @@ import dagster as dg
 from assets.economy_news import assets as economy_news
 from assets.economy_news.rules import CrawlRules, EnrichmentRules
 from orchestration.jobs import JOBS
-from orchestration.schedules import SEOUL, economy_news_crawl_schedule
+from orchestration.schedules import SEOUL, economy_news_crawl_schedule, economy_news_retention_schedule
 from orchestration.settings import Settings, settings_from_environment
 from resources.alerts import AlertResource
 from resources.chat import ChatResource
@@ -30,7 +30,10 @@ def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = 
     return dg.Definitions(
         assets=dg.load_assets_from_modules([economy_news]),
         jobs=JOBS,
-        schedules=[economy_news_crawl_schedule(settings.crawl_sections, economy_news_is_on)],
+        schedules=[
+            economy_news_crawl_schedule(settings.crawl_sections, economy_news_is_on),
+            economy_news_retention_schedule(economy_news_is_on),
+        ],
         sensors=[
             *economy_news_sensors(economy_news_is_on),
             *run_status_sensors(is_on=bool(settings.granary_pipelines)),
@@ -71,6 +74,8 @@ def _resources(settings: Settings) -> dict[str, Any]:
             stop_after_seen_streak=settings.crawl_stop_after_seen_streak,
             min_content_length_for_ai=settings.min_content_length_for_ai,
             skip_duplicates=settings.skip_duplicates,
+            recheck_days=settings.recheck_days,
+            retention_days=settings.article_retention_days,
             permission=f"{permission.reference}; {permission.holder}" if permission else "",
             permission_expires=permission.expires.isoformat() if permission else "",
         ),

@@ -1,7 +1,10 @@
 """The jobs: which assets run together, by which executor, for how long at most."""
 
+from typing import Any
+
 import dagster as dg
 
+from assets.economy_news import repair
 from orchestration.partitions import day_by_section
 from orchestration.policies import CRAWL_MAX_SECONDS, ENRICH_MAX_SECONDS, job_tags
 
@@ -21,4 +24,11 @@ economy_news_enrich = dg.define_asset_job(
     description="Settles the AI jobs of a day's articles that are pending or due.",
 )
 
-JOBS = [economy_news_crawl, economy_news_enrich]
+JOBS: list[Any] = [
+    economy_news_crawl,
+    economy_news_enrich,
+    repair.economy_news_resume_suspended,
+    repair.economy_news_requeue_failed,
+    repair.economy_news_takedown,
+    repair.economy_news_retention,
+]

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
+from assets.economy_news.repair import economy_news_retention
 from orchestration.jobs import economy_news_crawl
 from orchestration.partitions import adjacent_sections, news_range_tags
 from orchestration.policies import automatic_run_tags
@@ -55,3 +56,15 @@ def economy_news_crawl_schedule(sections: Sequence[str], is_on: bool) -> dg.Sche
         yield from crawl_runs(scheduled, sections)
 
     return every_five_minutes
+
+
+def economy_news_retention_schedule(is_on: bool) -> dg.ScheduleDefinition:
+    """Every night at 03:40. A night that is missed is made up for by the next."""
+    return dg.ScheduleDefinition(
+        name="economy_news_retention_every_night",
+        job=economy_news_retention,
+        cron_schedule="40 3 * * *",
+        execution_timezone="Asia/Seoul",
+        default_status=dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED,
+        description="Empties the bodies of articles older than ARTICLE_RETENTION_DAYS.",
+    )

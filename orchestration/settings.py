@@ -125,6 +125,9 @@ class Settings(BaseSettings):
     min_content_length_for_ai: int = Field(1_000, ge=0)
     """Characters of the cleaned body; 0: no article gets AI results."""
     skip_duplicates: bool = True
+    recheck_days: int = Field(0, ge=0, le=30)
+    """Stored articles this young are looked at again, each once an hour; 0: never."""
+    article_retention_days: int = Field(30, ge=1, le=3_650)
 
     @field_validator("granary_pipelines")
     @classmethod

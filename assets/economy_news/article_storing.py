@@ -50,6 +50,9 @@ class ArticleStore:
         )
         counts: Counter[str] = Counter()
         if article_id is None:
+            if store.is_taken_down(self._connection, article.oid, article.aid):
+                store.settle_page(self._connection, page, partition.section, "TAKEN_DOWN", "taken down")
+                return counts
             counts["duplicate_race"] += 1
             article_id = store.stored_article(self._connection, article.oid, article.aid)
             assert article_id is not None  # the constraint has just said that it is there
@@ -58,6 +61,12 @@ class ArticleStore:
         store.add_section(self._connection, article_id, partition.section)
         store.settle_page(self._connection, page, partition.section, "STORED")
         return counts
+
+    def change(self, article: Article, page: ListedPage, partition: Partition) -> Counter[str]:
+        """What to count for a stored article whose page was looked at again, in the caller's transaction."""
+        changed = store.change_article(self._connection, article, near_duplicates.signature(article.body))
+        store.look_again(self._connection, page, partition.section)
+        return Counter(changed=1) if changed else Counter()
 
     def _duplicate_of(self, signature: bytes, day: date) -> int | None:
         known = self._originals.setdefault(day, [])

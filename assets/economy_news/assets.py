@@ -1,26 +1,27 @@
 """The assets of economy_news in the order of the data flow. Partitions: day (Asia/Seoul) × section."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
 
 import dagster as dg
-import psycopg
 
-from assets.economy_news import job_store, result_kinds, store
+from assets.economy_news import checks, job_report, job_store, result_kinds, store
 from assets.economy_news.enrichment import Enricher
 from assets.economy_news.models import Partition
 from assets.economy_news.partition_metadata import (
-    Metadata,
     article_metadata,
     completeness_metadata,
     failed_items_table,
+    materialise_the_good_ones,
+    record,
     result_metadata,
 )
 from assets.economy_news.result_kinds import ResultKind
 from assets.economy_news.rules import CrawlRules, EnrichmentRules
-from assets.economy_news.settlement import Outcome
 from orchestration.failures import permanent_errors_end_the_step
-from orchestration.partitions import day_by_section, days_and_sections, news_key
+from orchestration.partitions import day_by_section, days_and_sections
 from orchestration.policies import (
     CRAWL_SLICE_SECONDS,
     INFRASTRUCTURE_RETRIES,
@@ -38,23 +39,27 @@ GROUP = "economy_news"
 OWNERS = ["team:content"]
 MAX_LISTED_ITEMS = 50
 
-BODIES_CHECK = dg.AssetCheckSpec(
-    "articles_have_bodies",
-    asset="economy_articles",
-    description="Under a fifth of the pages that this run fetched had a body: the layout has changed.",
-)
-DATES_CHECK = dg.AssetCheckSpec(
-    "articles_have_dates",
-    asset="economy_articles",
-    description="Articles that this run stored without a date of publication.",
-)
-
 
 class CrawlConfig(dg.Config):
     """What one crawl run does."""
 
     read_lists: bool = True
     """False: fetch only what earlier passes listed and could not fetch yet."""
+
+
+class Redo(Enum):
+    """Which results are made again."""
+
+    NOTHING = "nothing"
+    OUTDATED = "outdated"
+    ALL = "all"
+
+
+class RedoConfig(dg.Config):
+    """What an enrichment run does besides what is missing."""
+
+    redo: Redo = Redo.NOTHING
+    """outdated: results of an older prompt, model or input too; all: every result of the partitions."""
 
 
 @dg.asset(
@@ -66,7 +71,7 @@ class CrawlConfig(dg.Config):
     retry_policy=INFRASTRUCTURE_RETRIES,
     pool=NAVER_POOL,
     code_version="1",
-    check_specs=[BODIES_CHECK, DATES_CHECK],
+    check_specs=[checks.BODIES, checks.DATES],
 )
 def economy_articles(
     context: dg.AssetExecutionContext,
@@ -81,7 +86,7 @@ def economy_articles(
 
     A pass remembers every new link before it fetches the first, so that nothing is lost where it ends.
     """
-    from assets.economy_news.crawl_run import LEAST_SHARE_WITH_BODY, CrawlRun  # parsers are slow to import
+    from assets.economy_news.crawl_run import CrawlRun  # parsers are slow to import
 
     if not crawl_rules.enabled:
         raise dg.Failure(description="crawling is switched off (CRAWL_ENABLED)", allow_retries=False)
@@ -97,50 +102,109 @@ def economy_articles(
         for partition in done
     }
     if run.failures:
-        _materialise_the_good_ones(context, metadata)
+        materialise_the_good_ones(context, metadata)
         raise dg.Failure(description=run.explain_failures(), allow_retries=False)
-    _record(context, metadata)
-    counts, share = run.counts(), run.share_with_body()
+    record(context, metadata)
+    counts = run.counts()
     return dg.MaterializeResult(
         check_results=[
-            dg.AssetCheckResult(
-                check_name=BODIES_CHECK.name,
-                passed=share >= LEAST_SHARE_WITH_BODY,
-                metadata={"share_with_body": share, "unreadable": counts["parse_fail"]},
-            ),
-            dg.AssetCheckResult(
-                check_name=DATES_CHECK.name,
-                passed=counts["published_at_null"] == 0,
-                severity=dg.AssetCheckSeverity.WARN,
-                metadata={"without_date": counts["published_at_null"], "saved": counts["saved"]},
-            ),
+            checks.bodies(run.layout_has_changed(), run.share_with_body(), counts["parse_fail"]),
+            checks.dates(counts["published_at_null"], counts["saved"]),
         ]
     )
 
 
-@dg.asset(
-    group_name=GROUP,
-    owners=OWNERS,
-    kinds={"postgres", "openai"},
-    partitions_def=day_by_section,
-    backfill_policy=ONE_RUN_PER_RANGE,
-    retry_policy=INFRASTRUCTURE_RETRIES,
-    pool=OPENAI_POOL,
-    deps=[economy_articles],
-    code_version=result_kinds.SUMMARY.prompt.version,
-)
+def _ai_asset(kind: ResultKind, made_from: dg.AssetsDefinition, **more: Any) -> Callable[..., Any]:
+    """The decorator of an asset of AI results: they differ in their kind, source and checks only."""
+    decorator: Callable[..., Any] = dg.asset(
+        group_name=GROUP,
+        owners=OWNERS,
+        kinds={"postgres", "openai"},
+        partitions_def=day_by_section,
+        backfill_policy=ONE_RUN_PER_RANGE,
+        retry_policy=INFRASTRUCTURE_RETRIES,
+        pool=OPENAI_POOL,
+        code_version=kind.prompt.version,
+        deps=[made_from],
+        **more,
+    )
+    return decorator
+
+
+@_ai_asset(result_kinds.SUMMARY, economy_articles, check_specs=[checks.NUMBERS])
 def article_summaries(
     context: dg.AssetExecutionContext,
+    config: RedoConfig,
+    postgres: PostgresResource,
+    chat: ChatResource,
+    enrichment_rules: EnrichmentRules,
+    alerts: AlertResource,
+) -> dg.MaterializeResult:
+    """A three-line and a full summary of every article long enough for one (news.summary).
+
+    Settles the SUMMARY jobs that are pending or due; an API error settles its job and fails no step.
+    """
+    _settle_jobs(result_kinds.SUMMARY, context, config, postgres, chat, enrichment_rules, alerts)
+    with postgres.connect() as connection:
+        partitions = _partitions(context)
+        check = checks.numbers(job_report.unpublishable_summaries(connection, partitions))
+    return dg.MaterializeResult(check_results=[check])
+
+
+@_ai_asset(result_kinds.TERM_CARDS, article_summaries, check_specs=[checks.TERMS])
+def article_term_cards(
+    context: dg.AssetExecutionContext,
+    config: RedoConfig,
+    postgres: PostgresResource,
+    chat: ChatResource,
+    enrichment_rules: EnrichmentRules,
+    alerts: AlertResource,
+) -> dg.MaterializeResult:
+    """Three finance terms of every summary (news.term_card), and the dictionary of terms (news.term)."""
+    _settle_jobs(result_kinds.TERM_CARDS, context, config, postgres, chat, enrichment_rules, alerts)
+    with postgres.connect() as connection:
+        partitions = _partitions(context)
+        check = checks.terms(job_report.foreign_highlights(connection, partitions))
+    return dg.MaterializeResult(check_results=[check])
+
+
+@_ai_asset(result_kinds.INSIGHT, article_summaries)
+def article_insights(
+    context: dg.AssetExecutionContext,
+    config: RedoConfig,
     postgres: PostgresResource,
     chat: ChatResource,
     enrichment_rules: EnrichmentRules,
     alerts: AlertResource,
 ) -> None:
-    """A three-line and a full summary of every article long enough for one (news.summary).
+    """Three points worth a second look in every summary (news.insight)."""
+    _settle_jobs(result_kinds.INSIGHT, context, config, postgres, chat, enrichment_rules, alerts)
 
-    Settles the SUMMARY jobs that are pending or due; an API error settles its job and fails no step.
-    """
-    _settle_jobs(result_kinds.SUMMARY, context, postgres, chat, enrichment_rules, alerts)
+
+@_ai_asset(result_kinds.QUIZ_CONTENT, article_summaries)
+def article_content_quizzes(
+    context: dg.AssetExecutionContext,
+    config: RedoConfig,
+    postgres: PostgresResource,
+    chat: ChatResource,
+    enrichment_rules: EnrichmentRules,
+    alerts: AlertResource,
+) -> None:
+    """Three questions about the content of every summary (news.quiz, kind CONTENT)."""
+    _settle_jobs(result_kinds.QUIZ_CONTENT, context, config, postgres, chat, enrichment_rules, alerts)
+
+
+@_ai_asset(result_kinds.QUIZ_TERM, article_term_cards)
+def article_term_quizzes(
+    context: dg.AssetExecutionContext,
+    config: RedoConfig,
+    postgres: PostgresResource,
+    chat: ChatResource,
+    enrichment_rules: EnrichmentRules,
+    alerts: AlertResource,
+) -> None:
+    """Three questions about the terms of every article's cards (news.quiz, kind TERM)."""
+    _settle_jobs(result_kinds.QUIZ_TERM, context, config, postgres, chat, enrichment_rules, alerts)
 
 
 @dg.asset(
@@ -150,12 +214,13 @@ def article_summaries(
     partitions_def=day_by_section,
     backfill_policy=ONE_RUN_PER_RANGE,
     retry_policy=INFRASTRUCTURE_RETRIES,
-    deps=[article_summaries],
     code_version="1",
+    deps=[article_term_quizzes, article_insights, article_content_quizzes],
+    check_specs=[checks.SETTLED],
 )
 def article_completeness(
     context: dg.AssetExecutionContext, postgres: PostgresResource, chat: ChatResource
-) -> None:
+) -> dg.MaterializeResult:
     """What each article has and what it waits for (view news.article_ai).
 
     Fails the run, without retries, where it claimed jobs and settled none, or the AI gate is shut.
@@ -163,8 +228,8 @@ def article_completeness(
     started = time.monotonic()
     partitions = _partitions(context)
     with permanent_errors_end_the_step(), postgres.connect() as connection:
-        states = job_store.completeness(connection, partitions)
-        items = job_store.unsettled_items(connection, partitions, MAX_LISTED_ITEMS)
+        states = job_report.completeness(connection, partitions)
+        items = job_report.unsettled_items(connection, partitions, MAX_LISTED_ITEMS)
         claimed, settled = job_store.claims_of_run(connection, context.run_id)
         shut = gate.read(connection, chat.gate_key)
     table = failed_items_table(items)
@@ -176,65 +241,46 @@ def article_completeness(
     if problem is None and claimed and not settled:
         problem = f"the run claimed {claimed} jobs and settled none; the table on the asset says why"
     if problem is not None:
-        _materialise_the_good_ones(context, metadata)
+        materialise_the_good_ones(context, metadata)
         raise dg.Failure(description=problem, allow_retries=False)
-    _record(context, metadata)
+    record(context, metadata)
+    return dg.MaterializeResult(check_results=[checks.settled(list(states.values()), table)])
 
 
 def _settle_jobs(
     kind: ResultKind,
     context: dg.AssetExecutionContext,
+    config: RedoConfig,
     postgres: PostgresResource,
     chat: ChatResource,
     rules: EnrichmentRules,
     alerts: AlertResource,
 ) -> None:
     """Settles the jobs of one kind in the run's partitions and records how each partition stands."""
-    if not rules.enabled:
-        context.log.info("AI is switched off (AI_ENABLED): jobs wait")
-        return
     started = time.monotonic()
     partitions = _partitions(context)
     with permanent_errors_end_the_step(), postgres.connect() as connection:
-        outcome = Enricher(kind, partitions, context.run_id, connection, chat, rules, alerts).run()
-        _record(context, _result_metadata(kind, partitions, outcome, connection, chat, started))
+        enricher = Enricher(kind, partitions, context.run_id, connection, chat, rules, alerts)
+        if config.redo is not Redo.NOTHING:
+            again = enricher.ask_again(everything=config.redo is Redo.ALL)
+            context.log.info(f"{kind.job_type}: {again} results are asked for again")
+        outcome = enricher.run()
+        jobs = job_report.jobs_by_partition(
+            connection, kind.job_type, partitions, kind.prompt.version, chat.model
+        )
+    seconds = time.monotonic() - started
+    record(
+        context,
+        {
+            partition: result_metadata(jobs[partition], outcome.usage_of(partition), seconds)
+            for partition in partitions
+        },
+    )
     context.log.info(
         f"{kind.job_type}: {outcome.succeeded} stored, {outcome.failed} failed, {outcome.put_off} put off, "
         f"{outcome.leases_lost} leases lost"
     )
 
 
-def _result_metadata(
-    kind: ResultKind,
-    partitions: list[Partition],
-    outcome: Outcome,
-    connection: psycopg.Connection,
-    chat: ChatResource,
-    started: float,
-) -> dict[Partition, Metadata]:
-    jobs = job_store.jobs_by_partition(connection, kind.job_type, partitions, kind.prompt.version, chat.model)
-    seconds = time.monotonic() - started
-    return {
-        partition: result_metadata(jobs[partition], outcome.usage_of(partition), seconds)
-        for partition in partitions
-    }
-
-
 def _partitions(context: dg.AssetExecutionContext) -> list[Partition]:
     return [Partition(*pair) for pair in days_and_sections(context.partition_keys)]
-
-
-def _record(context: dg.AssetExecutionContext, metadata: Mapping[Partition, Metadata]) -> None:
-    """Adds each partition's numbers to its own materialisation, which Dagster logs at the step's end."""
-    for partition, values in metadata.items():
-        context.add_asset_metadata(dict(values), partition_key=news_key(*partition))
-
-
-def _materialise_the_good_ones(
-    context: dg.AssetExecutionContext, metadata: Mapping[Partition, Metadata]
-) -> None:
-    """Logs what was done before the step fails: a failing step logs no materialisation by itself."""
-    for partition, values in metadata.items():
-        context.log_event(
-            dg.AssetMaterialization(context.asset_key, partition=news_key(*partition), metadata=dict(values))
-        )

@@ -57,11 +57,13 @@ class SectionCrawler:
         connection: psycopg.Connection,
         articles: ArticleStore,
         out_of_time: Callable[[], bool],
+        recheck_days: int = 0,
     ) -> None:
         self._source = source
         self._connection = connection
         self._articles = articles
         self._out_of_time = out_of_time
+        self._recheck_days = recheck_days
         self._seconds = Counts()
 
     def crawl(self, partition: Partition, list_rules: ListRules | None) -> SectionPass:
@@ -79,6 +81,8 @@ class SectionCrawler:
                     store.list_pages(self._connection, partition, new)
                     self._count(done, counts)
             self._fetch_waiting(done)
+            if self._recheck_days:
+                self._look_again(done)
         finally:
             self._seconds.observe(
                 "crawler_run_seconds", time.monotonic() - started, section=partition.section
@@ -147,6 +151,21 @@ class SectionCrawler:
             return isinstance(error, FetchFailed)
         self._store(article, page, done)
         return False
+
+    def _look_again(self, done: SectionPass) -> None:
+        """Takes over what changed on the pages of young articles; a page that fails now is left alone."""
+        section = done.partition.section
+        for page in store.pages_to_recheck(self._connection, done.partition, self._recheck_days):
+            if self._out_of_time():
+                return
+            try:
+                with self._timed("article", section):
+                    article = self._source.article(page.oid, page.aid)
+            except tuple(_STATUS_OF):
+                store.look_again(self._connection, page, section)
+                continue
+            with self._connection.transaction():
+                self._count(done, self._articles.change(article, page, done.partition))
 
     def _store(self, article: Article, page: ListedPage, done: SectionPass) -> None:
         with self._connection.transaction():

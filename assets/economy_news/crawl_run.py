@@ -61,7 +61,13 @@ class CrawlRun:
         permission = self._rules.permission_on(today)
         articles = ArticleStore(self._connection, self._storing_rules(permission))
         with site.open(self._connection, permission) as pages:
-            crawler = SectionCrawler(NaverPages(pages), self._connection, articles, self._out_of_time)
+            crawler = SectionCrawler(
+                NaverPages(pages),
+                self._connection,
+                articles,
+                self._out_of_time,
+                self._rules.recheck_days,
+            )
             for partition in partitions:
                 lists = self._list_rules(partition.day, first_live_day) if read_lists else None
                 if not self._crawl_section(crawler, partition, lists, pages):
@@ -78,6 +84,10 @@ class CrawlRun:
         with_body = counts["saved"] + counts["duplicate_race"]
         fetched = with_body + counts["parse_fail"]
         return with_body / fetched if fetched >= LEAST_PAGES_TO_JUDGE else 1.0
+
+    def layout_has_changed(self) -> bool:
+        """Whether under a fifth of the pages had a body."""
+        return self.share_with_body() < LEAST_SHARE_WITH_BODY
 
     def explain_failures(self) -> str:
         """Each section that failed and why; several with one reason together."""
@@ -133,7 +143,7 @@ class CrawlRun:
             "mend assets/economy_news/list_page.py",
         )
         self._alarm_if(
-            self.share_with_body() < LEAST_SHARE_WITH_BODY,
+            self.layout_has_changed(),
             PAGE_LAYOUT_ALARM,
             "under a fifth of the article pages had a body: look at one in a browser, then mend "
             "assets/economy_news/article_page.py; the pages are tried again on three later passes",

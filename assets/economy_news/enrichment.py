@@ -45,12 +45,24 @@ class Enricher:
         self._rules = rules
         self._alerts = alerts
         self._schema = JsonSchema(kind.prompt.schema_name, kind.prompt.schema)
-        self._settlement = Settlement(kind, connection, chat, rules)
+        self._settlement = Settlement(kind, run_id, connection, chat, rules)
         self._waiting: deque[Claim] = deque()
         self._asked: dict[Future[ChatAnswer], Asking] = {}
         self._may_claim = True
         self._is_probe = False
         self._renewed_at = time.monotonic()
+
+    def ask_again(self, everything: bool) -> int:
+        """How many results of the partitions were made jobs again: the outdated ones, or all."""
+        return job_store.redo_results(
+            self._connection,
+            self._kind.job_type,
+            self._partitions,
+            prompt_version=self._kind.prompt.version,
+            model=self._chat.model,
+            run_id=self._run_id,
+            everything=everything,
+        )
 
     def run(self) -> Outcome:
         """Claims and settles until nothing is left that this run may take.
@@ -58,7 +70,7 @@ class Enricher:
         An API error never raises: it settles its job. A database that fails raises psycopg's errors;
         what was claimed then comes back when its lease runs out, or sooner when the run has ended.
         """
-        if not self._pass_gate():
+        if not self._rules.enabled or not self._pass_gate():
             return self._settlement.outcome
         with self._connection.transaction():
             job_store.expire_leases_of_run(self._connection, self._kind.job_type, self._run_id)
@@ -144,7 +156,7 @@ class Enricher:
         except SpendingCapReached as error:
             self._settlement.shut_gate("BUDGET", str(error))
             self._stop()
-            job_store.release_claim(self._connection, claim)
+            job_store.release_claims(self._connection, self._run_id, [claim])
             return
         future = pool.submit(self._chat.ask, messages, self._schema)
         self._asked[future] = Asking(claim, messages, reservation, spent, number, self._is_probe)
@@ -161,7 +173,7 @@ class Enricher:
                     settlement.failed(asking, failure)
                 else:
                     repairs += [] if repair is None else [repair]
-            settlement.write_counts()
+            settlement.write()
         if settlement.outcome.shut is not None and not self._is_probe:
             self._stop()
         elif self._is_probe and settlement.outcome.shut is None:
@@ -182,9 +194,7 @@ class Enricher:
     def _stop(self) -> None:
         """Asks nothing more; claims that were not asked go back."""
         self._may_claim = False
-        with self._connection.transaction():
-            for claim in self._waiting:
-                job_store.release_claim(self._connection, claim)
+        job_store.release_claims(self._connection, self._run_id, list(self._waiting))
         self._waiting.clear()
         self._tell()
 
@@ -192,8 +202,7 @@ class Enricher:
         """An interrupted run leaves nothing leased; where the database is gone, the leases run out."""
         try:
             with self._connection.transaction():
-                for claim in self._waiting:
-                    job_store.release_claim(self._connection, claim)
+                job_store.release_claims(self._connection, self._run_id, list(self._waiting))
                 job_store.free_jobs_of_run(self._connection, self._run_id, delay_seconds=0)
         except psycopg.Error:
             return

@@ -1,26 +1,20 @@
-"""Statements of economy_news on a given connection: AI jobs and their results.
+"""Statements of economy_news on a given connection: AI jobs, from their making to their end.
 
-Every finish carries the claim's token in its WHERE; False means that the job is no longer ours.
+Every finish carries its claim's token in its WHERE; what is no longer ours is not in the answer.
+What a result is stored as is in `result_store.py`, how partitions stand in `job_report.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
 
-from assets.economy_news.models import (
-    Claim,
-    DueJobs,
-    FailedItem,
-    JobFailure,
-    JobType,
-    Lineage,
-    Partition,
-    PartitionJobs,
-    PartitionState,
-)
-from assets.economy_news.store import SQL, columns
-from assets.economy_news.summary import Summary
+from assets.economy_news.models import Claim, DueJobs, JobFailure, JobType, Partition, Success
+from assets.economy_news.store import columns
+from resources.named_sql import read_statements
+
+SQL = read_statements(Path(__file__).parent / "sql" / "jobs.sql")
 
 
 def add_summary_job(
@@ -39,6 +33,50 @@ def add_summary_job(
         "skip_duplicates": skip_duplicates,
     }
     return connection.execute(SQL["add_summary_job"], parameters).fetchone() is not None
+
+
+def add_following_jobs(
+    connection: psycopg.Connection,
+    output_hashes: Mapping[int, str],
+    prompt_versions: Mapping[JobType, str],
+    model: str,
+) -> list[JobType]:
+    """The types of the jobs made from new results, given by article id and output hash.
+
+    What waited to be made from an earlier result of the article is dropped: its successor takes its place.
+    """
+    parameters = {
+        "parents": Jsonb(
+            [{"article_id": article_id, "output_hash": text} for article_id, text in output_hashes.items()]
+        ),
+        "job_types": list(prompt_versions),
+        "prompt_versions": list(prompt_versions.values()),
+        "model": model,
+    }
+    connection.execute(SQL["drop_superseded_jobs"], parameters)
+    return [JobType(row[0]) for row in connection.execute(SQL["add_following_jobs"], parameters)]
+
+
+def redo_results(
+    connection: psycopg.Connection,
+    job_type: JobType,
+    partitions: Sequence[Partition],
+    *,
+    prompt_version: str,
+    model: str,
+    run_id: str,
+    everything: bool,
+) -> int:
+    """How many results were asked for again: the outdated ones, or all, that this run has not just made."""
+    parameters = {
+        **columns(partitions),
+        "job_type": job_type,
+        "prompt_version": prompt_version,
+        "model": model,
+        "run_id": run_id,
+        "everything": everything,
+    }
+    return len(connection.execute(SQL["redo_results"], parameters).fetchall())
 
 
 def fail_spent_leases(connection: psycopg.Connection, job_type: JobType, most_retries: int) -> int:
@@ -88,9 +126,14 @@ def renew_leases(
     return {row[0] for row in connection.execute(SQL["renew_leases"], parameters)}
 
 
-def release_claim(connection: psycopg.Connection, claim: Claim) -> bool:
-    """Puts a claim that was never asked back to PENDING; it costs the job no attempt."""
-    return connection.execute(SQL["release_claim"], _token(claim)).fetchone() is not None
+def release_claims(connection: psycopg.Connection, run_id: str, claims: Sequence[Claim]) -> set[int]:
+    """Puts claims that were never asked back to PENDING; it costs their jobs no attempt."""
+    parameters = {
+        "run_id": run_id,
+        "job_ids": [claim.job_id for claim in claims],
+        "attempts": [claim.attempt for claim in claims],
+    }
+    return {row[0] for row in connection.execute(SQL["release_claims"], parameters)}
 
 
 def free_jobs_of_run(connection: psycopg.Connection, run_id: str, delay_seconds: float = 60) -> int:
@@ -99,21 +142,34 @@ def free_jobs_of_run(connection: psycopg.Connection, run_id: str, delay_seconds:
     return len(connection.execute(SQL["free_jobs_of_run"], parameters).fetchall())
 
 
-def finish_summary(connection: psycopg.Connection, claim: Claim, summary: Summary, lineage: Lineage) -> bool:
-    """Stores the summary and the job's success together."""
-    parameters = {
-        **_token(claim),
-        **lineage.model_dump(exclude={"model", "prompt_version"}),
-        "summary3": list(summary.summary3),
-        "summary_full": summary.summary_full,
-    }
-    return connection.execute(SQL["finish_summary"], parameters).fetchone() is not None
+def finish_successes(
+    connection: psycopg.Connection, run_id: str, successes: Sequence[Success]
+) -> dict[int, int]:
+    """The ids of the new results (news.ai_result) by job id, of those claims that are still ours."""
+    finishes = [
+        {
+            "job_id": success.claim.job_id,
+            "attempt": success.claim.attempt,
+            **success.model_dump(mode="json", exclude={"claim"}),
+        }
+        for success in successes
+    ]
+    parameters = {"run_id": run_id, "finishes": Jsonb(finishes)}
+    return dict(connection.execute(SQL["finish_successes"], parameters).fetchall())
 
 
-def finish_failure(connection: psycopg.Connection, claim: Claim, failure: JobFailure) -> bool:
-    """Writes down how the claim failed and, for RETRY_WAIT, when it is due again."""
-    parameters = {**_token(claim), **failure.model_dump()}
-    return connection.execute(SQL["finish_failure"], parameters).fetchone() is not None
+def finish_failures(connection: psycopg.Connection, run_id: str, failures: Sequence[JobFailure]) -> set[int]:
+    """The jobs whose failure was written down, with its due time for RETRY_WAIT."""
+    finishes = [
+        {
+            "job_id": failure.claim.job_id,
+            "attempt": failure.claim.attempt,
+            **failure.model_dump(mode="json", exclude={"claim"}),
+        }
+        for failure in failures
+    ]
+    parameters = {"run_id": run_id, "finishes": Jsonb(finishes)}
+    return {row[0] for row in connection.execute(SQL["finish_failures"], parameters)}
 
 
 def due_jobs_by_partition(connection: psycopg.Connection, limit: int) -> list[DueJobs]:
@@ -121,48 +177,8 @@ def due_jobs_by_partition(connection: psycopg.Connection, limit: int) -> list[Du
     return [DueJobs(*row) for row in connection.execute(SQL["due_jobs_by_partition"], {"limit": limit})]
 
 
-def jobs_by_partition(
-    connection: psycopg.Connection,
-    job_type: JobType,
-    partitions: Sequence[Partition],
-    prompt_version: str,
-    model: str,
-) -> dict[Partition, PartitionJobs]:
-    """The jobs of each partition as they stand now; every one asked for has an entry."""
-    parameters = {
-        **columns(partitions),
-        "job_type": job_type,
-        "prompt_version": prompt_version,
-        "model": model,
-    }
-    with connection.cursor(row_factory=class_row(PartitionJobs)) as cursor:
-        rows = cursor.execute(SQL["jobs_by_partition"], parameters).fetchall()
-    return {Partition(row.day, row.section): row for row in rows}
-
-
-def completeness(
-    connection: psycopg.Connection, partitions: Sequence[Partition]
-) -> dict[Partition, PartitionState]:
-    """How the articles of each partition stand; every one asked for has an entry."""
-    with connection.cursor(row_factory=class_row(PartitionState)) as cursor:
-        rows = cursor.execute(SQL["completeness_by_partition"], columns(partitions)).fetchall()
-    return {Partition(row.day, row.section): row for row in rows}
-
-
-def unsettled_items(
-    connection: psycopg.Connection, partitions: Sequence[Partition], limit: int
-) -> list[FailedItem]:
-    """Jobs that failed, are suspended or wait for a retry, the latest first."""
-    rows = connection.execute(SQL["unsettled_items"], {**columns(partitions), "limit": limit})
-    return [FailedItem(*row) for row in rows]
-
-
 def claims_of_run(connection: psycopg.Connection, run_id: str) -> tuple[int, int]:
     """How many jobs the run claimed, and how many of them are settled (SUCCESS or FAILED)."""
     row = connection.execute(SQL["claims_of_run"], {"run_id": run_id}).fetchone()
     assert row is not None
     return row[0], row[1]
-
-
-def _token(claim: Claim) -> dict[str, object]:
-    return {"job_id": claim.job_id, "run_id": claim.run_id, "attempt": claim.attempt}

@@ -12,6 +12,10 @@ class JobType(StrEnum):
     """The AI results of an article."""
 
     SUMMARY = "SUMMARY"
+    TERM_CARDS = "TERM_CARDS"
+    INSIGHT = "INSIGHT"
+    QUIZ_CONTENT = "QUIZ_CONTENT"
+    QUIZ_TERM = "QUIZ_TERM"
 
 
 class Partition(NamedTuple):
@@ -40,17 +44,18 @@ class Claim(NamedTuple):
     section: str
     title: str
     text: str
+    """What the job's kind reads: the body, the full summary, or the cards as text."""
     lease_was_lost: bool
     """The job had been RUNNING under a lease that ran out."""
 
 
-class Lineage(BaseModel):
-    """Where a result comes from; stands on every stored result."""
+class Success(BaseModel):
+    """A claim that brought a result: what its calls cost, and the hash of what is made from it."""
 
     model_config = ConfigDict(frozen=True)
 
-    model: str
-    prompt_version: str
+    claim: Claim
+    output_hash: str
     input_tokens: int
     cached_tokens: int
     output_tokens: int
@@ -62,6 +67,7 @@ class JobFailure(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    claim: Claim
     status: str
     """RETRY_WAIT, SUSPENDED or FAILED."""
     error_code: str

@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from assets.economy_news.models import ArticleCounts, FailedItem, PageCounts, PartitionJobs, PartitionState
+from assets.economy_news.models import (
+    ArticleCounts,
+    FailedItem,
+    PageCounts,
+    Partition,
+    PartitionJobs,
+    PartitionState,
+)
+from orchestration.partitions import news_key
 from resources.spending import Usage
 
 Metadata = Mapping[str, int | float | str | dg.MetadataValue]
@@ -45,6 +53,22 @@ def completeness_metadata(
         "articles": state.articles,
         "unsettled": failed_items,
     }
+
+
+def record(context: dg.AssetExecutionContext, metadata: Mapping[Partition, Metadata]) -> None:
+    """Adds each partition's numbers to its own materialisation, which Dagster logs at the step's end."""
+    for partition, values in metadata.items():
+        context.add_asset_metadata(dict(values), partition_key=news_key(*partition))
+
+
+def materialise_the_good_ones(
+    context: dg.AssetExecutionContext, metadata: Mapping[Partition, Metadata]
+) -> None:
+    """Logs what was done before the step fails: a failing step logs no materialisation by itself."""
+    for partition, values in metadata.items():
+        context.log_event(
+            dg.AssetMaterialization(context.asset_key, partition=news_key(*partition), metadata=dict(values))
+        )
 
 
 def failed_items_table(items: Sequence[FailedItem]) -> dg.MarkdownMetadataValue:

@@ -20,6 +20,10 @@ class CrawlRules(dg.ConfigurableResource):
     stop_after_seen_streak: int = 8
     min_content_length_for_ai: int = Field(default=1_000, description="0: no article gets AI results.")
     skip_duplicates: bool = True
+    recheck_days: int = Field(
+        default=0, description="Stored articles this young are looked at again, hourly; 0: never."
+    )
+    retention_days: int = Field(default=30, description="After these a body is emptied.")
     permission: str = Field(default="", description="The publisher's leave, recorded with every article.")
     permission_expires: str = Field(default="", description="The last day that it holds, YYYY-MM-DD.")
 

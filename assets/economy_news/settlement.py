@@ -1,21 +1,28 @@
-"""What becomes of one call: its money settled, its result stored, or its failure written down.
+"""What becomes of calls that came back: money settled, results stored, failures written down.
 
-Runs inside the caller's transaction. The rules are those of economy_news.md, "AI jobs".
+Runs inside the caller's transaction, a batch of calls at a time. The rules are those of economy_news.md,
+"AI jobs".
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
 
 import psycopg
 
-from assets.economy_news import job_store
+from assets.economy_news import job_store, result_store
 from assets.economy_news.answers import InvalidOutput
-from assets.economy_news.models import Claim, JobFailure, Lineage, Partition
+from assets.economy_news.models import Claim, JobFailure, JobType, Partition, Success
+from assets.economy_news.plain_text import storable
 from assets.economy_news.prompts import asked_again
-from assets.economy_news.result_kinds import ResultKind
+from assets.economy_news.result_kinds import KINDS, ResultKind
 from assets.economy_news.rules import EnrichmentRules
+from assets.economy_news.store import input_hash
 from resources import gate, spending
-from resources.api_failure import FAIL, RETRY, SUSPEND, ApiFailure, Verdict
+from resources.api_failure import RETRY, SUSPEND, ApiFailure, Verdict
 from resources.chat import ChatAnswer, ChatResource
 from resources.counters import Counts
 from resources.spending import Reservation, Usage
@@ -55,25 +62,33 @@ class Outcome:
 
     def usage_of(self, partition: Partition) -> Usage:
         """What this run used for the partition; nothing where it asked nothing."""
-        return self.usage.get(partition, Usage())
+        return self.usage.get(partition, NOTHING_SPENT)
 
 
 class Settlement:
-    """Settles calls of one kind on one connection and counts what it does."""
+    """Settles calls of one kind on one connection and counts what it does.
+
+    `answered` and `failed` decide; `write` stores what they decided, each sort in one statement.
+    """
 
     def __init__(
         self,
         kind: ResultKind,
+        run_id: str,
         connection: psycopg.Connection,
         chat: ChatResource,
         rules: EnrichmentRules,
     ) -> None:
         self._kind = kind
+        self._run_id = run_id
         self._connection = connection
         self._chat = chat
         self._rules = rules
         self._counts = Counts()
         self._alarms: list[tuple[str, str | None]] = []
+        self._successes: list[tuple[Success, Any, float]] = []
+        self._failures: list[JobFailure] = []
+        self._to_settle: list[tuple[Reservation, Usage]] = []
         self.outcome = Outcome()
 
     def count_claims(self, claims: Iterable[Claim]) -> None:
@@ -83,50 +98,67 @@ class Settlement:
             self._counts.add("ai_jobs_events_total", type=self._kind.job_type, event=event)
             if claim.lease_was_lost:
                 self._counts.add("ai_leases_lost_total", pipeline=PIPELINE)
-        self.write_counts()
+        self._counts.write(self._connection)
 
     def answered(self, asking: Asking, answer: ChatAnswer) -> Asking | None:
-        """Stores the result, or gives back the asking with the complaint added, or fails the job."""
+        """Takes the result, or gives back the asking with the complaint added, or fails the job."""
         self._pay(asking, answer.usage)
         self._count_call("ok", "none", answer.seconds)
         if asking.is_probe:
             self._open_gate()
         if answer.refusal:
-            self._finish(asking.claim, self._job_failure(Verdict(FAIL), answer.refusal, "", asking.claim))
+            self._fail(asking.claim, answer.refusal, "the model would not answer")
             return None
         try:
             if answer.was_cut:
-                raise InvalidOutput("답이 길이 제한에 걸려 끊겼습니다. 더 짧게 써 주세요.")
-            result = self._kind.read(answer.content)
-        except InvalidOutput as complaint:
-            if asking.number < MAX_ASKINGS:
-                self._counts.add("ai_jobs_events_total", type=self._kind.job_type, event="asked_again")
-                return replace(
-                    asking,
-                    messages=asked_again(asking.messages, answer.content, str(complaint)),
-                    spent=asking.spent + answer.usage,
-                    number=asking.number + 1,
-                )
-            code = "output_cut" if answer.was_cut else "invalid_output"
-            self._finish(
-                asking.claim, JobFailure(status="FAILED", error_code=code, error_message=str(complaint))
+                complaint = "답이 길이 제한에 걸려 끊겼습니다. 더 짧게 써 주세요."
+                raise InvalidOutput(complaint, code="output_cut")
+            result = self._kind.read(answer.content, asking.claim)
+        except InvalidOutput as invalid:
+            if asking.number == MAX_ASKINGS:
+                self._fail(asking.claim, invalid.code, str(invalid))
+                return None
+            self._counts.add("ai_jobs_events_total", type=self._kind.job_type, event="asked_again")
+            return replace(
+                asking,
+                messages=asked_again(asking.messages, answer.content, str(invalid)),
+                spent=asking.spent + answer.usage,
+                number=asking.number + 1,
             )
-            return None
-        self._store(asking, result, asking.spent + answer.usage, answer.seconds)
+        self._succeed(asking.claim, result, asking.spent + answer.usage, answer.seconds)
         return None
 
     def failed(self, asking: Asking, failure: ApiFailure) -> None:
-        """Writes the failure down, and shuts the gate where it hits everyone."""
+        """Takes the failure, and shuts the gate where it hits everyone."""
+        code, message = storable(failure.code), storable(failure.message)  # the provider's words
         if not failure.may_have_been_charged:
-            self._pay(asking, Usage())
-        self._count_call(str(failure.status or "none"), failure.code)
-        if failure.verdict.effect == SUSPEND and failure.verdict.reason is not None:
-            self.shut_gate(failure.verdict.reason, failure.message)
-        self._finish(
-            asking.claim,
-            self._job_failure(
-                failure.verdict, failure.code, failure.message, asking.claim, failure.retry_after_seconds
-            ),
+            self._pay(asking, NOTHING_SPENT)
+        self._count_call(str(failure.status or "none"), code)
+        verdict, claim = failure.verdict, asking.claim
+        if verdict.effect == SUSPEND and verdict.reason is not None:
+            self.shut_gate(verdict.reason, message)
+            self._failures.append(
+                JobFailure(
+                    claim=claim,
+                    status="SUSPENDED",
+                    error_code=code,
+                    error_message=message,
+                    suspend_reason=verdict.reason,
+                )
+            )
+            return
+        delay = self._delay(verdict, claim, failure.retry_after_seconds)
+        if delay is None:
+            self._fail(claim, code, message)
+            return
+        self._failures.append(
+            JobFailure(
+                claim=claim,
+                status="RETRY_WAIT",
+                error_code=code,
+                error_message=message,
+                delay_seconds=delay,
+            )
         )
 
     def shut_gate(self, reason: str, message: str) -> None:
@@ -137,8 +169,16 @@ class Settlement:
         if newly and self.outcome.shut is not None:
             self._alarms.append((f"gate:{key.model}", self.outcome.shut.explain()))
 
-    def write_counts(self) -> None:
-        """Adds the counts so far in the running transaction; last, since counter rows are hot."""
+    def write(self) -> None:
+        """Stores everything that was decided since the last time, in the running transaction.
+
+        The rows that all runs write (money, counters) come last, so that they are held for a moment only.
+        """
+        self._write_successes()
+        self._write_failures()
+        for day, (reserved, usage) in self._by_day().items():
+            spending.settle(self._connection, PIPELINE, self._chat.model, Reservation(day, reserved), usage)
+        self._successes, self._failures, self._to_settle = [], [], []
         self._counts.write(self._connection)
 
     def take_alarms(self) -> list[tuple[str, str | None]]:
@@ -147,11 +187,19 @@ class Settlement:
         return alarms
 
     def _pay(self, asking: Asking, usage: Usage) -> None:
-        spending.settle(self._connection, PIPELINE, self._chat.model, asking.reservation, usage)
+        self._to_settle.append((asking.reservation, usage))
         self.outcome.add_usage(asking.claim, usage)
         self._counts.add(
             "ai_cost_usd_total", float(usage.cost_usd), pipeline=PIPELINE, model=self._chat.model
         )
+
+    def _by_day(self) -> dict[date, tuple[Decimal, Usage]]:
+        """Reservations and usage together, by the day that pays."""
+        days: dict[date, tuple[Decimal, Usage]] = defaultdict(lambda: (Decimal(0), NOTHING_SPENT))
+        for reservation, usage in self._to_settle:
+            reserved, used = days[reservation.day]
+            days[reservation.day] = (reserved + reservation.usd, used + usage)
+        return days
 
     def _open_gate(self) -> None:
         """Only the probe opens it: other calls that are answered may have been asked before it was shut."""
@@ -159,48 +207,75 @@ class Settlement:
             self._alarms.append((f"gate:{self._chat.model}", None))
         self.outcome.shut = None
 
-    def _job_failure(
-        self, verdict: Verdict, code: str, message: str, claim: Claim, retry_after: float | None = None
-    ) -> JobFailure:
-        if verdict.effect == SUSPEND:
-            return JobFailure(
-                status="SUSPENDED", error_code=code, error_message=message, suspend_reason=verdict.reason
-            )
-        delay = None
-        if verdict.effect == RETRY:
-            delay = self._rules.retry_times.delay_seconds(claim.attempt, retry_after)
-        return JobFailure(
-            status="FAILED" if delay is None else "RETRY_WAIT",
-            error_code=code,
-            error_message=message,
-            delay_seconds=delay,
+    def _delay(self, verdict: Verdict, claim: Claim, retry_after: float | None) -> float | None:
+        if verdict.effect != RETRY:
+            return None
+        return self._rules.retry_times.delay_seconds(claim.attempt, retry_after)
+
+    def _fail(self, claim: Claim, code: str, message: str) -> None:
+        self._failures.append(
+            JobFailure(claim=claim, status="FAILED", error_code=code, error_message=message)
         )
 
-    def _store(self, asking: Asking, result: object, usage: Usage, seconds: float) -> None:
-        lineage = Lineage(
-            model=self._chat.model,
-            prompt_version=self._kind.prompt.version,
+    def _succeed(self, claim: Claim, result: Any, usage: Usage, seconds: float) -> None:
+        success = Success(
+            claim=claim,
+            output_hash=input_hash(claim.title, self._kind.output(result)),
             input_tokens=usage.input_tokens,
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
             cost_usd=usage.cost_usd,
         )
-        if self._kind.store(self._connection, asking.claim, result, lineage):
+        self._successes.append((success, result, seconds))
+
+    def _write_successes(self) -> None:
+        """Results, the jobs that they make possible, and articles that are complete."""
+        if not self._successes:
+            return
+        stored = job_store.finish_successes(
+            self._connection, self._run_id, [success for success, _, _ in self._successes]
+        )
+        rows: list[dict[str, object]] = []
+        output_hashes: dict[int, str] = {}
+        for success, result, seconds in self._successes:
+            claim = success.claim
+            if claim.job_id not in stored:
+                self._lose_lease()
+                continue
+            ids = {"result_id": stored[claim.job_id], "article_id": claim.article_id}
+            rows += [{**ids, **row} for row in self._kind.rows(result, claim)]
+            output_hashes[claim.article_id] = success.output_hash
             self.outcome.succeeded += 1
             self._count_job("success", "none")
             self._counts.observe("ai_job_duration_seconds", seconds, type=self._kind.job_type)
-        else:
-            self._lose_lease()
+        result_store.add_rows(self._connection, self._kind.statement, rows)
+        self._add_following_jobs(output_hashes)
+        completed = result_store.complete_articles(self._connection, list(output_hashes))
+        self._counts.add("ai_articles_completed_total", completed)
 
-    def _finish(self, claim: Claim, failure: JobFailure) -> None:
-        if not job_store.finish_failure(self._connection, claim, failure):
-            self._lose_lease()
+    def _add_following_jobs(self, output_hashes: dict[int, str]) -> None:
+        if not output_hashes or not self._kind.followed_by:
             return
-        if failure.status == "FAILED":
-            self.outcome.failed += 1
-        else:
-            self.outcome.put_off += 1
-        self._count_job(failure.status.lower(), failure.error_code)
+        versions = {job_type: KINDS[job_type].prompt.version for job_type in self._kind.followed_by}
+        added: Sequence[JobType] = job_store.add_following_jobs(
+            self._connection, output_hashes, versions, self._chat.model
+        )
+        for job_type in added:
+            self._counts.add("ai_jobs_enqueued_total", type=job_type, result="created")
+
+    def _write_failures(self) -> None:
+        if not self._failures:
+            return
+        written = job_store.finish_failures(self._connection, self._run_id, self._failures)
+        for failure in self._failures:
+            if failure.claim.job_id not in written:
+                self._lose_lease()
+                continue
+            if failure.status == "FAILED":
+                self.outcome.failed += 1
+            else:
+                self.outcome.put_off += 1
+            self._count_job(failure.status.lower(), failure.error_code)
 
     def _lose_lease(self) -> None:
         """The job was given to another run meanwhile; what came back here is dropped."""

@@ -19,7 +19,7 @@ from resources.named_sql import read_statements
 if TYPE_CHECKING:
     from assets.economy_news.article_page import Article
 
-SQL = read_statements(Path(__file__).parent / "sql" / "queries.sql")
+SQL = read_statements(Path(__file__).parent / "sql" / "articles.sql")
 
 
 def today_and_first_live_day(connection: psycopg.Connection) -> tuple[date, date]:
@@ -89,6 +89,40 @@ def originals_after(connection: psycopg.Connection, day: date, after: int) -> li
     """Ids and similarity signatures of the day's articles that are no duplicates, ids above `after`."""
     rows = connection.execute(SQL["originals_after"], {"day": day, "after": after})
     return [(article_id, bytes(signature)) for article_id, signature in rows]
+
+
+def is_taken_down(connection: psycopg.Connection, oid: str, aid: str) -> bool:
+    """Whether somebody had the article removed."""
+    row = connection.execute(SQL["is_taken_down"], {"oid": oid, "aid": aid}).fetchone()
+    return row is not None and bool(row[0])
+
+
+def pages_to_recheck(
+    connection: psycopg.Connection, partition: Partition, recheck_days: int
+) -> list[ListedPage]:
+    """Stored pages of the last days that were not looked at for an hour, the longest first."""
+    parameters = {**partition._asdict(), "recheck_days": recheck_days}
+    return [ListedPage(*row) for row in connection.execute(SQL["pages_to_recheck"], parameters)]
+
+
+def look_again(connection: psycopg.Connection, page: ListedPage, section: str) -> None:
+    """Notes that a stored page was looked at now."""
+    connection.execute(SQL["look_again"], {"oid": page.oid, "aid": page.aid, "section": section})
+
+
+def change_article(connection: psycopg.Connection, article: "Article", signature: bytes) -> bool:
+    """True if the page says something new, which replaces what is stored; results become outdated."""
+    parameters = {
+        "oid": article.oid,
+        "aid": article.aid,
+        "title": article.title,
+        "body": article.body,
+        "body_characters": len(article.body),
+        "input_hash": input_hash(article.title, article.body),
+        "modified_at": article.modified_at,
+        "similarity_signature": signature,
+    }
+    return connection.execute(SQL["change_article"], parameters).fetchone() is not None
 
 
 def insert_article(

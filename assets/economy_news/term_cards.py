@@ -1,7 +1,5 @@
 """What makes three term cards valid (economy_news.md, "AI jobs", outputs)."""
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict
 
 from assets.economy_news.answers import InvalidOutput, read_items, read_json
@@ -53,9 +51,8 @@ def read_term_cards(content: str, summary_full: str) -> tuple[TermCard, ...]:
     cards = tuple(TermCard(**item) for item in items)
     for card in cards:
         if card.highlight_text not in summary_full:
-            raise InvalidOutput(
-                f"highlight_text가 summary_full에 그대로 있지 않습니다: {card.highlight_text[:80]}"
-            )
+            complaint = f"highlight_text가 summary_full에 그대로 있지 않습니다: {card.highlight_text[:80]}"
+            raise InvalidOutput(complaint, code="highlight_not_in_summary")
     if len({term_key(card.term) for card in cards}) != CARDS:
         raise InvalidOutput("용어가 서로 달라야 합니다.")
     return cards
@@ -66,10 +63,6 @@ def term_key(term: str) -> str:
     return "".join(term.split()).casefold()
 
 
-def as_text(cards: tuple[TermCard, ...] | list[dict[str, Any]]) -> str:
-    """The cards as the quiz about them is given them: a line each, `term: definition`."""
-    pairs = [
-        (card.term, card.definition) if isinstance(card, TermCard) else (card["term"], card["definition"])
-        for card in cards
-    ]
-    return "\n".join(f"{term}: {definition}" for term, definition in pairs)
+def as_text(cards: tuple[TermCard, ...]) -> str:
+    """The cards as the quiz about them reads them: a line each, `term: definition`."""
+    return "\n".join(f"{card.term}: {card.definition}" for card in cards)

@@ -1,4 +1,4 @@
--- economy_news: listed pages, articles, AI jobs, summaries.
+-- economy_news: listed pages, articles, AI jobs and their results.
 
 CREATE SCHEMA news;
 COMMENT ON SCHEMA news IS 'The pipeline economy_news.';
@@ -24,11 +24,14 @@ CREATE TABLE news.article (
     crawl_permission     text,
     run_id               text NOT NULL,
     stored_at            timestamptz NOT NULL,
+    body_emptied_at      timestamptz,
+    completed_at         timestamptz,
     CONSTRAINT article_is_stored_once UNIQUE (oid, aid),
     CONSTRAINT article_is_no_duplicate_of_itself CHECK (duplicate_of <> id)
 );
 COMMENT ON COLUMN news.article.day IS 'The date of the list page that the article was found on, Asia/Seoul.';
 COMMENT ON COLUMN news.article.section IS 'The section that stored the article first.';
+COMMENT ON COLUMN news.article.completed_at IS 'When the last of its five results was stored for the first time.';
 CREATE INDEX article_by_partition ON news.article (day, section);
 CREATE INDEX article_by_original ON news.article (duplicate_of) WHERE duplicate_of IS NOT NULL;
 
@@ -47,7 +50,7 @@ CREATE TABLE news.listed_page (
     day       date NOT NULL,
     position  integer NOT NULL,
     status    text NOT NULL DEFAULT 'LISTED'
-              CHECK (status IN ('LISTED', 'STORED', 'GONE', 'MOVED', 'PARSE_FAILED', 'FETCH_FAILED')),
+              CHECK (status IN ('LISTED', 'STORED', 'GONE', 'MOVED', 'PARSE_FAILED', 'FETCH_FAILED', 'TAKEN_DOWN')),
     passes    integer NOT NULL DEFAULT 0,
     reason    text,
     listed_at timestamptz NOT NULL,
@@ -76,9 +79,11 @@ CREATE TABLE news.ai_job (
     next_run_at     timestamptz,
     suspend_reason  text CHECK (suspend_reason IN ('QUOTA', 'AUTH', 'MODEL')),
     batch_id        text,
+    redo_number     integer NOT NULL DEFAULT 0,
     error_code      text,
     error_message   text,
     created_at      timestamptz NOT NULL,
+    asked_at        timestamptz NOT NULL,
     settled_at      timestamptz,
     CONSTRAINT ai_job_is_asked_once UNIQUE (article_id, job_type, prompt_version, model, input_hash),
     CONSTRAINT ai_job_running_has_a_lease
@@ -88,32 +93,117 @@ CREATE TABLE news.ai_job (
     CONSTRAINT ai_job_submitted_has_a_batch CHECK (status <> 'SUBMITTED' OR batch_id IS NOT NULL)
 );
 COMMENT ON COLUMN news.ai_job.attempt IS 'Claims so far; with claimed_by the token that a finish must show.';
+COMMENT ON COLUMN news.ai_job.asked_at IS 'When it was made or last asked for again; of two of a kind the one asked for later counts.';
+COMMENT ON COLUMN news.ai_job.redo_number IS 'How often somebody asked to have it done again; each time has a result of its own.';
 COMMENT ON COLUMN news.ai_job.claimed_by IS 'The run that claimed it last; kept after the finish.';
 CREATE INDEX ai_job_waiting ON news.ai_job (job_type, day, section, id)
     WHERE status IN ('PENDING', 'RETRY_WAIT', 'RUNNING');
 CREATE INDEX ai_job_by_partition ON news.ai_job (day, section);
+CREATE INDEX ai_job_by_article ON news.ai_job (article_id, job_type, asked_at DESC, id DESC);
 CREATE INDEX ai_job_by_run ON news.ai_job (claimed_by) WHERE claimed_by IS NOT NULL;
 
-CREATE TABLE news.summary (
+-- Where each result comes from: what every result of an article refers to.
+CREATE TABLE news.ai_result (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    article_id     bigint NOT NULL REFERENCES news.article ON DELETE CASCADE,
     job_id         bigint NOT NULL REFERENCES news.ai_job ON DELETE CASCADE,
-    summary3       text[] NOT NULL CHECK (cardinality(summary3) = 3),
-    summary_full   text NOT NULL,
-    publishable    boolean NOT NULL DEFAULT true,
-    ai_generated   boolean NOT NULL DEFAULT true CHECK (ai_generated),
-    original_url   text NOT NULL,
+    redo_number    integer NOT NULL,
+    article_id     bigint NOT NULL REFERENCES news.article ON DELETE CASCADE,
+    job_type       text NOT NULL,
     model          text NOT NULL,
     prompt_version text NOT NULL,
+    input_hash     text NOT NULL,
+    output_hash    text NOT NULL,
     input_tokens   integer NOT NULL,
     cached_tokens  integer NOT NULL,
     output_tokens  integer NOT NULL,
     cost_usd       numeric(14, 8) NOT NULL,
+    ai_generated   boolean NOT NULL DEFAULT true CHECK (ai_generated),
+    original_url   text NOT NULL,
     run_id         text NOT NULL,
+    asked_at       timestamptz NOT NULL,
     created_at     timestamptz NOT NULL,
-    CONSTRAINT summary_is_stored_once UNIQUE (job_id)
+    CONSTRAINT ai_result_is_stored_once UNIQUE (job_id, redo_number)
 );
-CREATE INDEX summary_by_article ON news.summary (article_id, id DESC);
+COMMENT ON COLUMN news.ai_result.output_hash IS 'The input_hash of the results that are made from this one.';
+CREATE INDEX ai_result_by_article ON news.ai_result (article_id, job_type, asked_at DESC, job_id DESC);
+
+CREATE TABLE news.summary (
+    result_id           bigint PRIMARY KEY REFERENCES news.ai_result ON DELETE CASCADE,
+    article_id          bigint NOT NULL REFERENCES news.article ON DELETE CASCADE,
+    summary3            text[] NOT NULL CHECK (cardinality(summary3) = 3),
+    summary_full        text NOT NULL,
+    unsupported_numbers text[] NOT NULL,
+    publishable         boolean GENERATED ALWAYS AS (cardinality(unsupported_numbers) = 0) STORED
+);
+COMMENT ON COLUMN news.summary.unsupported_numbers IS 'Numbers that do not occur in the article; with any the summary must not be published.';
+CREATE INDEX summary_by_article ON news.summary (article_id, result_id DESC);
+
+CREATE TABLE news.term (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    term_key   text NOT NULL UNIQUE,
+    term       text NOT NULL,
+    definition text NOT NULL,
+    created_at timestamptz NOT NULL
+);
+COMMENT ON TABLE news.term IS 'The dictionary. The first definition of a term stays.';
+
+CREATE TABLE news.term_card (
+    result_id      bigint NOT NULL REFERENCES news.ai_result ON DELETE CASCADE,
+    position       smallint NOT NULL CHECK (position BETWEEN 1 AND 3),
+    article_id     bigint NOT NULL REFERENCES news.article ON DELETE CASCADE,
+    term_id        bigint NOT NULL REFERENCES news.term,
+    term           text NOT NULL,
+    highlight_text text NOT NULL,
+    definition     text NOT NULL,
+    PRIMARY KEY (result_id, position)
+);
+CREATE INDEX term_card_by_article ON news.term_card (article_id);
+CREATE INDEX term_card_by_term ON news.term_card (term_id);
+
+CREATE TABLE news.insight (
+    result_id      bigint NOT NULL REFERENCES news.ai_result ON DELETE CASCADE,
+    position       smallint NOT NULL CHECK (position BETWEEN 1 AND 3),
+    article_id     bigint NOT NULL REFERENCES news.article ON DELETE CASCADE,
+    title          text NOT NULL,
+    detail         text NOT NULL,
+    why_it_matters text NOT NULL,
+    PRIMARY KEY (result_id, position)
+);
+CREATE INDEX insight_by_article ON news.insight (article_id);
+
+CREATE TABLE news.quiz (
+    result_id    bigint NOT NULL REFERENCES news.ai_result ON DELETE CASCADE,
+    position     smallint NOT NULL CHECK (position BETWEEN 1 AND 3),
+    article_id   bigint NOT NULL REFERENCES news.article ON DELETE CASCADE,
+    kind         text NOT NULL CHECK (kind IN ('CONTENT', 'TERM')),
+    question     text NOT NULL,
+    options      text[] NOT NULL CHECK (cardinality(options) = 4),
+    answer_index smallint NOT NULL CHECK (answer_index BETWEEN 0 AND 3),
+    explanations text[] NOT NULL CHECK (cardinality(explanations) = 4),
+    PRIMARY KEY (result_id, position)
+);
+CREATE INDEX quiz_by_article ON news.quiz (article_id, kind);
+
+-- The job of each kind that counts for an article: older ones were redone.
+CREATE VIEW news.newest_job AS
+SELECT DISTINCT ON (article_id, job_type) * FROM news.ai_job
+ORDER BY article_id, job_type, asked_at DESC, id DESC;
+
+-- The result of each kind that readers see. Not the one stored last: an older run may finish late.
+CREATE VIEW news.newest_result AS
+SELECT DISTINCT ON (article_id, job_type) * FROM news.ai_result
+ORDER BY article_id, job_type, asked_at DESC, job_id DESC;
+
+-- Of each kind: which results were made by which prompt and model, of an input that has changed since?
+CREATE VIEW news.result_input AS
+SELECT result.id AS result_id, result.article_id, result.job_type, result.prompt_version, result.model,
+       result.input_hash, coalesce(parent.output_hash, article.input_hash) AS input_hash_now
+FROM news.newest_result AS result
+JOIN news.article AS article ON article.id = result.article_id
+LEFT JOIN news.newest_result AS parent
+  ON parent.article_id = result.article_id
+ AND parent.job_type = CASE result.job_type WHEN 'SUMMARY' THEN NULL WHEN 'QUIZ_TERM' THEN 'TERM_CARDS'
+                       ELSE 'SUMMARY' END;
 
 -- What each article has and what it waits for. A near-duplicate shows the results of the first one.
 CREATE VIEW news.article_ai AS
@@ -123,8 +213,9 @@ SELECT article.id AS article_id, article.day, article.section, article.duplicate
             WHEN jobs.waiting > 0 THEN 'WAITING'
             WHEN jobs.failed > 0 THEN 'FAILED'
             ELSE 'DONE' END AS state,
-       jobs.next_run_at,
-       summary.id AS summary_id, summary.summary3, summary.summary_full, summary.publishable
+       jobs.waits_for, jobs.next_run_at,
+       results.summary_id, results.term_cards_id, results.insight_id, results.content_quiz_id,
+       results.term_quiz_id, summary.summary3, summary.summary_full, summary.publishable
 FROM news.article AS article
 CROSS JOIN LATERAL (
     -- With its own job an article stands for itself; without one it shares its original's.
@@ -137,10 +228,18 @@ CROSS JOIN LATERAL (
            count(*) FILTER (WHERE status = 'SUSPENDED') AS suspended,
            count(*) FILTER (WHERE status IN ('PENDING', 'RUNNING', 'SUBMITTED', 'RETRY_WAIT')) AS waiting,
            count(*) FILTER (WHERE status = 'FAILED') AS failed,
+           array_agg(job_type ORDER BY job_type) FILTER (WHERE status <> 'SUCCESS') AS waits_for,
            min(next_run_at) AS next_run_at
-    FROM news.ai_job WHERE article_id = source.article_id
+    FROM (SELECT DISTINCT ON (job_type) job_type, status, next_run_at FROM news.ai_job
+          WHERE article_id = source.article_id ORDER BY job_type, asked_at DESC, id DESC) AS newest
 ) AS jobs
-LEFT JOIN LATERAL (
-    SELECT id, summary3, summary_full, publishable FROM news.summary
-    WHERE article_id = source.article_id ORDER BY id DESC LIMIT 1
-) AS summary ON true;
+CROSS JOIN LATERAL (
+    SELECT max(id) FILTER (WHERE job_type = 'SUMMARY') AS summary_id,
+           max(id) FILTER (WHERE job_type = 'TERM_CARDS') AS term_cards_id,
+           max(id) FILTER (WHERE job_type = 'INSIGHT') AS insight_id,
+           max(id) FILTER (WHERE job_type = 'QUIZ_CONTENT') AS content_quiz_id,
+           max(id) FILTER (WHERE job_type = 'QUIZ_TERM') AS term_quiz_id
+    FROM (SELECT DISTINCT ON (job_type) job_type, id FROM news.ai_result
+          WHERE article_id = source.article_id ORDER BY job_type, asked_at DESC, job_id DESC) AS newest
+) AS results
+LEFT JOIN news.summary AS summary ON summary.result_id = results.summary_id;

@@ -11,8 +11,8 @@ OURS = ("orchestration", "assets", "resources", "sensors", "api", "migrations", 
 PIPELINES = sorted(folder.name for folder in (ROOT / "assets").iterdir() if (folder / "assets.py").exists())
 
 LEAVES = {"orchestration.partitions", "orchestration.policies", "orchestration.failures"}
-DAGSTER_FACING = {"assets.py", "checks.py", "partition_metadata.py", "rules.py"}
-STORES = {"store.py", "job_store.py"}
+DAGSTER_FACING = {"assets.py", "checks.py", "partition_metadata.py", "repair.py", "rules.py"}
+STORES = {"store.py", "job_store.py", "job_report.py", "repair_store.py", "result_store.py"}
 # Carry out a run with the resources that they are handed; usable without Dagster.
 WORK = {
     "economy_news": {
@@ -21,7 +21,6 @@ WORK = {
         "crawl.py",
         "crawl_run.py",
         "enrichment.py",
-        "result_kinds.py",
         "settlement.py",
     }
 }

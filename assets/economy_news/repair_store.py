@@ -1,0 +1,64 @@
+"""Statements of economy_news on a given connection: what people repair, empty and take down."""
+
+from collections.abc import Sequence
+
+import psycopg
+
+from assets.economy_news import store
+from assets.economy_news.job_store import SQL as JOBS
+from assets.economy_news.job_store import add_summary_job
+from assets.economy_news.store import SQL as ARTICLES
+
+
+def resume_suspended(
+    connection: psycopg.Connection, job_ids: Sequence[int], reason: str | None
+) -> dict[int, str]:
+    """The jobs that are PENDING again with all attempts, and their models: by id, or all of a reason."""
+    parameters = {"job_ids": list(job_ids), "reason": reason}
+    return dict(connection.execute(JOBS["resume_suspended"], parameters).fetchall())
+
+
+def requeue_failed(
+    connection: psycopg.Connection, job_ids: Sequence[int], error_code: str | None
+) -> set[int]:
+    """The jobs that are PENDING again with all attempts: by id, or all of an error code."""
+    parameters = {"job_ids": list(job_ids), "error_code": error_code}
+    return {row[0] for row in connection.execute(JOBS["requeue_failed"], parameters)}
+
+
+def statuses(connection: psycopg.Connection, job_ids: Sequence[int]) -> dict[int, str]:
+    """The status of each job that exists."""
+    return dict(connection.execute(JOBS["statuses"], {"job_ids": list(job_ids)}).fetchall())
+
+
+def empty_bodies(connection: psycopg.Connection, retention_days: int) -> tuple[int, int]:
+    """How many bodies older than that were emptied, and how many summaries can therefore not be made.
+
+    To be called in a transaction.
+    """
+    emptied = len(connection.execute(ARTICLES["empty_bodies"], {"retention_days": retention_days}).fetchall())
+    failed = len(connection.execute(JOBS["fail_jobs_without_body"]).fetchall())
+    return emptied, failed
+
+
+def take_down(connection: psycopg.Connection, oid: str, aid: str, prompt_version: str, model: str) -> bool:
+    """True if the article was stored; now it is gone with all that was made of it, and stays away.
+
+    Its links are closed for every section. The first of its near-duplicates takes its place and gets a
+    summary of its own. To be called in a transaction.
+    """
+    ids = {"oid": oid, "aid": aid}
+    connection.execute(ARTICLES["forbid_page"], ids)
+    connection.execute(ARTICLES["close_links"], ids)
+    row = connection.execute(ARTICLES["article_and_heir"], ids).fetchone()
+    if row is None:
+        return False
+    article_id, day, heir = row
+    store.lock_day(connection, day)
+    terms = connection.execute(ARTICLES["terms_of_article"], {"article_id": article_id}).fetchall()
+    connection.execute(ARTICLES["promote_heir"], {"article_id": article_id, "heir": heir})
+    connection.execute(ARTICLES["delete_article"], {"article_id": article_id})
+    connection.execute(ARTICLES["forget_terms"], {"term_ids": [term_id for (term_id,) in terms]})
+    if heir is not None:
+        add_summary_job(connection, heir, prompt_version=prompt_version, model=model, skip_duplicates=True)
+    return True

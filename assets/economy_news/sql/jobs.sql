@@ -1,0 +1,338 @@
+-- AI jobs and their results. Every time is granary.now(), the database's clock (a session may move it).
+
+-- name: add_summary_job
+-- The live path makes a job only where the article has none of that type, and, with SKIP_DUPLICATES,
+-- none where the first of its near-duplicates has one to share.
+INSERT INTO news.ai_job
+    (article_id, job_type, prompt_version, model, input_hash, day, section, created_at, asked_at)
+SELECT article.id, 'SUMMARY', %(prompt_version)s, %(model)s, article.input_hash, article.day, article.section,
+       granary.now(), granary.now()
+FROM news.article AS article
+WHERE article.id = %(article_id)s
+  AND NOT EXISTS (SELECT FROM news.ai_job WHERE article_id = article.id AND job_type = 'SUMMARY')
+  AND NOT (%(skip_duplicates)s AND EXISTS (
+      SELECT FROM news.ai_job WHERE article_id = article.duplicate_of AND job_type = 'SUMMARY'))
+ON CONFLICT ON CONSTRAINT ai_job_is_asked_once DO NOTHING
+RETURNING id;
+
+-- name: drop_superseded_jobs
+-- What waits to be made from a result that has a successor now; it would be made from the successor anyway.
+DELETE FROM news.ai_job AS job
+USING jsonb_to_recordset(%(parents)s) AS parent (article_id bigint, output_hash text)
+WHERE job.article_id = parent.article_id AND job.job_type = ANY(%(job_types)s)
+  AND job.status IN ('PENDING', 'RETRY_WAIT') AND job.input_hash <> parent.output_hash;
+
+-- name: add_following_jobs
+-- The jobs that a result makes possible, in the transaction that stores it.
+INSERT INTO news.ai_job
+    (article_id, job_type, prompt_version, model, input_hash, day, section, created_at, asked_at)
+SELECT article.id, following.job_type, following.prompt_version, %(model)s, parent.output_hash, article.day,
+       article.section, granary.now(), granary.now()
+FROM jsonb_to_recordset(%(parents)s) AS parent (article_id bigint, output_hash text)
+JOIN news.article AS article ON article.id = parent.article_id
+CROSS JOIN unnest(%(job_types)s::text[], %(prompt_versions)s::text[]) AS following (job_type, prompt_version)
+ON CONFLICT ON CONSTRAINT ai_job_is_asked_once DO NOTHING
+RETURNING job_type;
+
+-- name: redo_results
+-- Asks again for what is outdated (or for everything) of one type, where nothing is under way and this run
+-- has not just done it. A job that asks the same question as before is the same row, asked once more.
+INSERT INTO news.ai_job
+    (article_id, job_type, prompt_version, model, input_hash, day, section, created_at, asked_at)
+SELECT article.id, input.job_type, %(prompt_version)s, %(model)s, input.input_hash_now, article.day,
+       article.section, granary.now(), granary.now()
+FROM news.result_input AS input
+JOIN news.article AS article ON article.id = input.article_id
+JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+  ON wanted.day = article.day AND wanted.section = article.section
+JOIN news.newest_job AS job ON job.article_id = input.article_id AND job.job_type = input.job_type
+WHERE input.job_type = %(job_type)s AND job.status = 'SUCCESS' AND job.claimed_by IS DISTINCT FROM %(run_id)s
+  AND (input.job_type <> 'SUMMARY' OR article.body_emptied_at IS NULL)
+  AND (%(everything)s OR (input.prompt_version, input.model, input.input_hash)
+                         IS DISTINCT FROM (%(prompt_version)s, %(model)s, input.input_hash_now))
+ON CONFLICT ON CONSTRAINT ai_job_is_asked_once DO UPDATE
+SET status = 'PENDING', attempt = 0, redo_number = ai_job.redo_number + 1, asked_at = granary.now(),
+    settled_at = NULL
+WHERE ai_job.status = 'SUCCESS'
+RETURNING id;
+
+-- name: fail_spent_leases
+-- A job whose lease ran out, or whose run ended, in its last attempt has no attempt left.
+UPDATE news.ai_job
+SET status = 'FAILED', lease_until = NULL, next_run_at = NULL, error_code = 'lease_lost',
+    settled_at = granary.now(), error_message = 'its run died, and no attempt was left'
+WHERE job_type = %(job_type)s AND attempt > %(most_retries)s
+  AND (status = 'RUNNING' AND lease_until < granary.now()
+       OR status = 'RETRY_WAIT' AND error_code = 'run_ended')
+RETURNING id;
+
+-- name: claim_jobs
+-- Leases what is pending, what is due, and what lost its lease, in one statement; nothing while the
+-- gate is shut, except one job for the holder of its probe. The prompt and model of now are written
+-- down, since it is they that will be asked. The text is what the job's kind reads.
+WITH claimable AS (
+    SELECT job.id, job.status
+    FROM news.ai_job AS job
+    JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+      ON wanted.day = job.day AND wanted.section = job.section
+    WHERE job.job_type = %(job_type)s
+      AND job.status IN ('PENDING', 'RETRY_WAIT', 'RUNNING')
+      AND (job.status = 'PENDING'
+           OR (job.status = 'RETRY_WAIT' AND job.next_run_at <= granary.now())
+           OR (job.status = 'RUNNING' AND job.lease_until < granary.now()))
+      AND (%(is_probe)s OR NOT EXISTS (
+          SELECT FROM granary.api_gate AS gate
+          WHERE gate.provider_key = %(provider_key)s AND gate.model = %(model)s
+            AND NOT (gate.reason = 'BUDGET' AND gate.next_probe_at <= granary.now())))
+    ORDER BY job.id
+    LIMIT %(limit)s
+    FOR UPDATE OF job SKIP LOCKED
+), claimed AS (
+    UPDATE news.ai_job AS job
+    SET status = 'RUNNING', claimed_by = %(run_id)s, attempt = job.attempt + 1, next_run_at = NULL,
+        lease_until = granary.now() + make_interval(secs => %(lease_seconds)s),
+        prompt_version = %(prompt_version)s, model = %(model)s
+    FROM claimable WHERE job.id = claimable.id
+    RETURNING job.id, job.claimed_by, job.attempt, job.article_id, job.day, job.section, job.job_type,
+              claimable.status = 'RUNNING' AS lease_was_lost
+)
+SELECT claimed.id AS job_id, claimed.claimed_by AS run_id, claimed.attempt, claimed.article_id, claimed.day,
+       claimed.section, article.title,
+       CASE claimed.job_type
+           WHEN 'SUMMARY' THEN article.body
+           WHEN 'QUIZ_TERM' THEN (
+               SELECT string_agg(card.term || ': ' || card.definition, E'\n' ORDER BY card.position)
+               FROM news.newest_result AS result JOIN news.term_card AS card ON card.result_id = result.id
+               WHERE result.article_id = claimed.article_id AND result.job_type = 'TERM_CARDS')
+           ELSE (
+               SELECT summary.summary_full
+               FROM news.newest_result AS result JOIN news.summary AS summary ON summary.result_id = result.id
+               WHERE result.article_id = claimed.article_id AND result.job_type = 'SUMMARY')
+       END AS text,
+       claimed.lease_was_lost
+FROM claimed JOIN news.article AS article ON article.id = claimed.article_id
+ORDER BY claimed.id;
+
+-- name: expire_leases_of_run
+-- A step that is tried again in the same run takes back what its earlier try had claimed.
+UPDATE news.ai_job SET lease_until = granary.now() - interval '1 second'
+WHERE claimed_by = %(run_id)s AND job_type = %(job_type)s AND status = 'RUNNING';
+
+-- name: renew_leases
+UPDATE news.ai_job SET lease_until = granary.now() + make_interval(secs => %(lease_seconds)s)
+WHERE id = ANY(%(job_ids)s) AND status = 'RUNNING' AND claimed_by = %(run_id)s
+RETURNING id;
+
+-- name: release_claims
+-- Claims that were never asked go back as they were.
+UPDATE news.ai_job AS job SET status = 'PENDING', lease_until = NULL, attempt = job.attempt - 1
+FROM unnest(%(job_ids)s::bigint[], %(attempts)s::int[]) AS claim (job_id, attempt)
+WHERE job.id = claim.job_id AND job.status = 'RUNNING' AND job.claimed_by = %(run_id)s
+  AND job.attempt = claim.attempt
+RETURNING job.id;
+
+-- name: free_jobs_of_run
+-- A run that ended left these behind; they are tried again sooner than their lease runs out.
+UPDATE news.ai_job
+SET status = 'RETRY_WAIT', lease_until = NULL, next_run_at = granary.now() + make_interval(secs => %(delay_seconds)s),
+    error_code = 'run_ended', error_message = 'its run ended before it was settled'
+WHERE claimed_by = %(run_id)s AND status = 'RUNNING'
+RETURNING id;
+
+-- name: finish_successes
+-- Success, the check of the token and the result's lineage are one statement: what is no longer ours
+-- gets no result. One statement for a batch: a finish of fifty costs little more than one.
+WITH finished AS (
+    UPDATE news.ai_job AS job
+    SET status = 'SUCCESS', lease_until = NULL, error_code = NULL, error_message = NULL,
+        settled_at = granary.now()
+    FROM jsonb_to_recordset(%(finishes)s) AS finish (
+        job_id bigint, attempt int, input_tokens int, cached_tokens int, output_tokens int, cost_usd numeric,
+        output_hash text)
+    WHERE job.id = finish.job_id AND job.status = 'RUNNING' AND job.claimed_by = %(run_id)s
+      AND job.attempt = finish.attempt
+    RETURNING job.*, finish.input_tokens, finish.cached_tokens, finish.output_tokens, finish.cost_usd,
+              finish.output_hash
+)
+INSERT INTO news.ai_result
+    (job_id, redo_number, article_id, job_type, model, prompt_version, input_hash, output_hash, input_tokens,
+     cached_tokens, output_tokens, cost_usd, original_url, run_id, asked_at, created_at)
+SELECT finished.id, finished.redo_number, finished.article_id, finished.job_type, finished.model,
+       finished.prompt_version, finished.input_hash, finished.output_hash, finished.input_tokens,
+       finished.cached_tokens, finished.output_tokens, finished.cost_usd, article.url, finished.claimed_by,
+       finished.asked_at, granary.now()
+FROM finished JOIN news.article AS article ON article.id = finished.article_id
+RETURNING job_id, id;
+
+-- name: add_summaries
+INSERT INTO news.summary (result_id, article_id, summary3, summary_full, unsupported_numbers)
+SELECT result_id, article_id, summary3, summary_full, unsupported_numbers
+FROM jsonb_to_recordset(%(rows)s) AS given (
+    result_id bigint, article_id bigint, summary3 text[], summary_full text, unsupported_numbers text[]);
+
+-- name: add_term_cards
+-- The dictionary keeps a term's first definition; the no-op update makes the row visible either way.
+WITH given AS (
+    SELECT * FROM jsonb_to_recordset(%(rows)s) AS given (
+        result_id bigint, position smallint, article_id bigint, term_key text, term text, highlight_text text,
+        definition text)
+), dictionary AS (
+    INSERT INTO news.term (term_key, term, definition, created_at)
+    SELECT DISTINCT ON (term_key) term_key, term, definition, granary.now()
+    FROM given ORDER BY term_key, result_id, position
+    ON CONFLICT (term_key) DO UPDATE SET term_key = excluded.term_key
+    RETURNING id, term_key
+)
+INSERT INTO news.term_card (result_id, position, article_id, term_id, term, highlight_text, definition)
+SELECT given.result_id, given.position, given.article_id, dictionary.id, given.term, given.highlight_text,
+       given.definition
+FROM given JOIN dictionary USING (term_key);
+
+-- name: add_insights
+INSERT INTO news.insight (result_id, position, article_id, title, detail, why_it_matters)
+SELECT result_id, position, article_id, title, detail, why_it_matters
+FROM jsonb_to_recordset(%(rows)s) AS given (
+    result_id bigint, position smallint, article_id bigint, title text, detail text, why_it_matters text);
+
+-- name: add_quizzes
+INSERT INTO news.quiz (result_id, position, article_id, kind, question, options, answer_index, explanations)
+SELECT result_id, position, article_id, kind, question, options, answer_index, explanations
+FROM jsonb_to_recordset(%(rows)s) AS given (
+    result_id bigint, position smallint, article_id bigint, kind text, question text, options text[],
+    answer_index smallint, explanations text[]);
+
+-- name: lock_articles
+-- Two runs that store the last results of one article must not both miss that it is complete.
+SELECT id FROM news.article WHERE id = ANY(%(article_ids)s) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: complete_articles
+UPDATE news.article AS article SET completed_at = granary.now()
+WHERE article.id = ANY(%(article_ids)s) AND article.completed_at IS NULL
+  AND (SELECT count(DISTINCT job_type) FROM news.ai_result WHERE article_id = article.id) = 5
+RETURNING article.id;
+
+-- name: finish_failures
+UPDATE news.ai_job AS job
+SET status = finish.status, lease_until = NULL, error_code = finish.error_code,
+    error_message = finish.error_message, suspend_reason = finish.suspend_reason,
+    next_run_at = CASE WHEN finish.status = 'RETRY_WAIT'
+                       THEN granary.now() + make_interval(secs => finish.delay_seconds) END,
+    settled_at = CASE WHEN finish.status = 'FAILED' THEN granary.now() END
+FROM jsonb_to_recordset(%(finishes)s) AS finish (
+    job_id bigint, attempt int, status text, error_code text, error_message text, suspend_reason text,
+    delay_seconds double precision)
+WHERE job.id = finish.job_id AND job.status = 'RUNNING' AND job.claimed_by = %(run_id)s
+  AND job.attempt = finish.attempt AND finish.status IN ('RETRY_WAIT', 'SUSPENDED', 'FAILED')
+RETURNING job.id;
+
+-- name: resume_suspended
+-- Back to the start, with all attempts; a job that was redone meanwhile is left where it is.
+UPDATE news.ai_job AS job SET status = 'PENDING', attempt = 0, suspend_reason = NULL, error_code = NULL,
+       error_message = NULL
+FROM news.newest_job AS newest
+WHERE newest.id = job.id AND job.status = 'SUSPENDED'
+  AND (job.id = ANY(%(job_ids)s) OR job.suspend_reason = %(reason)s)
+RETURNING job.id, job.model;
+
+-- name: requeue_failed
+UPDATE news.ai_job AS job SET status = 'PENDING', attempt = 0, error_code = NULL, error_message = NULL,
+       settled_at = NULL
+FROM news.newest_job AS newest
+WHERE newest.id = job.id AND job.status = 'FAILED'
+  AND (job.id = ANY(%(job_ids)s) OR job.error_code = %(error_code)s)
+RETURNING job.id;
+
+-- name: statuses
+SELECT id, status FROM news.ai_job WHERE id = ANY(%(job_ids)s);
+
+-- name: due_jobs_by_partition
+-- Where a run would find something to do now.
+SELECT day, section, count(*) AS jobs FROM news.ai_job
+WHERE status IN ('PENDING', 'RETRY_WAIT', 'RUNNING')
+  AND (status = 'PENDING'
+       OR (status = 'RETRY_WAIT' AND next_run_at <= granary.now())
+       OR (status = 'RUNNING' AND lease_until < granary.now()))
+GROUP BY day, section ORDER BY day DESC, section LIMIT %(limit)s;
+
+-- name: jobs_by_partition
+-- An article counts once, by the job that counts for it. A result is outdated that another prompt or model
+-- made, or that was made from an input that has changed since.
+SELECT wanted.day, wanted.section,
+       count(*) FILTER (WHERE job.status = 'SUCCESS') AS done,
+       count(*) FILTER (WHERE job.status IN ('PENDING', 'RUNNING', 'SUBMITTED', 'RETRY_WAIT')) AS waiting,
+       count(*) FILTER (WHERE job.status = 'FAILED') AS failed,
+       count(*) FILTER (WHERE job.status = 'SUSPENDED') AS suspended,
+       count(*) FILTER (WHERE (input.prompt_version, input.model, input.input_hash)
+                        IS DISTINCT FROM (%(prompt_version)s::text, %(model)s::text, input.input_hash_now)
+                        AND input.result_id IS NOT NULL) AS outdated
+FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+LEFT JOIN news.newest_job AS job
+  ON job.day = wanted.day AND job.section = wanted.section AND job.job_type = %(job_type)s
+LEFT JOIN news.result_input AS input ON input.article_id = job.article_id AND input.job_type = job.job_type
+GROUP BY wanted.day, wanted.section;
+
+-- name: completeness_by_partition
+-- An article counts once, by the worst of its jobs (news.article_ai).
+SELECT wanted.day, wanted.section, count(state.article_id) AS articles,
+       count(*) FILTER (WHERE state.state = 'DONE') AS done,
+       count(*) FILTER (WHERE state.state = 'WAITING') AS waiting,
+       count(*) FILTER (WHERE state.state = 'FAILED') AS failed,
+       count(*) FILTER (WHERE state.state = 'SUSPENDED') AS suspended
+FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+LEFT JOIN news.article_ai AS state ON state.day = wanted.day AND state.section = wanted.section
+GROUP BY wanted.day, wanted.section;
+
+-- name: unsettled_items
+-- Ids and reasons only; an article's text never leaves its table.
+SELECT job.article_id, job.job_type, job.status,
+       coalesce(job.suspend_reason || ': ', '') || coalesce(job.error_code, '') AS reason, job.next_run_at
+FROM news.newest_job AS job
+JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+  ON wanted.day = job.day AND wanted.section = job.section
+WHERE job.status IN ('FAILED', 'SUSPENDED', 'RETRY_WAIT')
+ORDER BY job.settled_at DESC NULLS LAST, job.id LIMIT %(limit)s;
+
+-- name: unpublishable_summaries
+SELECT summary.article_id, summary.unsupported_numbers
+FROM news.newest_result AS result
+JOIN news.summary AS summary ON summary.result_id = result.id
+JOIN news.article AS article ON article.id = result.article_id
+JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+  ON wanted.day = article.day AND wanted.section = article.section
+WHERE result.job_type = 'SUMMARY' AND NOT summary.publishable
+ORDER BY summary.article_id;
+
+-- name: foreign_highlights
+-- Cards whose highlight is not in the article's summary, and articles whose cards were refused for it twice.
+SELECT article.id, 'stored' AS how
+FROM news.newest_result AS cards
+JOIN news.term_card AS card ON card.result_id = cards.id
+JOIN news.newest_result AS summarised
+  ON summarised.article_id = cards.article_id AND summarised.job_type = 'SUMMARY'
+JOIN news.summary AS summary ON summary.result_id = summarised.id
+JOIN news.article AS article ON article.id = cards.article_id
+JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+  ON wanted.day = article.day AND wanted.section = article.section
+WHERE cards.job_type = 'TERM_CARDS' AND position(card.highlight_text IN summary.summary_full) = 0
+UNION
+SELECT job.article_id, 'refused'
+FROM news.newest_job AS job
+JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+  ON wanted.day = job.day AND wanted.section = job.section
+WHERE job.job_type = 'TERM_CARDS' AND job.status = 'FAILED' AND job.error_code = 'highlight_not_in_summary'
+ORDER BY 1;
+
+-- name: claims_of_run
+-- How many jobs the run claimed, and how many of them it settled (SUCCESS or FAILED).
+SELECT count(*), count(*) FILTER (WHERE status IN ('SUCCESS', 'FAILED'))
+FROM news.ai_job WHERE claimed_by = %(run_id)s;
+
+-- name: fail_jobs_without_body
+-- The body was emptied before the summary could be made.
+UPDATE news.ai_job AS job SET status = 'FAILED', next_run_at = NULL, suspend_reason = NULL,
+       error_code = 'body_emptied', error_message = 'the body was emptied (ARTICLE_RETENTION_DAYS)',
+       settled_at = granary.now()
+FROM news.article AS article
+WHERE article.id = job.article_id AND article.body_emptied_at IS NOT NULL AND job.job_type = 'SUMMARY'
+  AND job.status IN ('PENDING', 'RETRY_WAIT', 'SUSPENDED')
+RETURNING job.id;
