@@ -4,7 +4,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python -m local_stack
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status dev test lint types check lock clean
+.PHONY: help install demo up down status dev test bench lint types check lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ dev: .venv/.installed ## services, daemon and UI with schedules and sensors on, 
 
 test: .venv/.installed ## all tests; they start what they need
 	@$(BIN)/python -m pytest -q
+
+bench: .venv/.installed ## measure what the README claims, as ratios; writes .local/bench.json
+	@$(BIN)/python -m benchmarks
 
 lint: .venv/.installed ## style
 	@$(BIN)/ruff check .

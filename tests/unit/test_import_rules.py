@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("orchestration", "assets", "resources", "sensors", "api", "migrations", "local_stack", "tests")
+OURS = (
+    "orchestration",
+    "assets",
+    "resources",
+    "sensors",
+    "api",
+    "migrations",
+    "local_stack",
+    "benchmarks",
+    "tests",
+)
 PIPELINES = sorted(folder.name for folder in (ROOT / "assets").iterdir() if (folder / "assets.py").exists())
 
 LEAVES = {"orchestration.partitions", "orchestration.policies", "orchestration.failures"}
