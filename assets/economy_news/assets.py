@@ -48,17 +48,17 @@ class CrawlConfig(dg.Config):
 
 
 class Redo(Enum):
-    """Which results are made again."""
+    """Which results are made again. Lower case: Dagster's config knows enums by their names."""
 
-    NOTHING = "nothing"
-    OUTDATED = "outdated"
-    ALL = "all"
+    nothing = "nothing"
+    outdated = "outdated"
+    all = "all"
 
 
 class RedoConfig(dg.Config):
     """What an enrichment run does besides what is missing."""
 
-    redo: Redo = Redo.NOTHING
+    redo: Redo = Redo.nothing
     """outdated: results of an older prompt, model or input too; all: every result of the partitions."""
 
 
@@ -261,8 +261,8 @@ def _settle_jobs(
     partitions = _partitions(context)
     with permanent_errors_end_the_step(), postgres.connect() as connection:
         enricher = Enricher(kind, partitions, context.run_id, connection, chat, rules, alerts)
-        if config.redo is not Redo.NOTHING:
-            again = enricher.ask_again(everything=config.redo is Redo.ALL)
+        if config.redo is not Redo.nothing:
+            again = enricher.ask_again(everything=config.redo is Redo.all)
             context.log.info(f"{kind.job_type}: {again} results are asked for again")
         outcome = enricher.run()
         jobs = job_report.jobs_by_partition(
