@@ -15,13 +15,12 @@ import psycopg
 from assets.economy_news import job_store, store
 from assets.economy_news.article_storing import ArticleStore
 from assets.economy_news.models import Partition
-from assets.economy_news.settlement import Settlement
 from resources import spending
 from resources.chat import ChatResource
-from tests.integration.economy_news.runs import crawl, enrich
+from tests.integration.economy_news.runs import crawl, enrich_all
 
 SURVIVES = 3
-"""How many calls, stores and finishes go well before the fatal one."""
+"""How many calls and stores go well before the fatal one."""
 
 
 def die(*_: Any) -> None:
@@ -63,8 +62,8 @@ POINTS: dict[str, Callable[[], None]] = {
     "after the claim": lambda: before(spending, "reserve", 0),
     "instead of the call": lambda: before(ChatResource, "ask", SURVIVES),
     "after the call": lambda: after(ChatResource, "ask", SURVIVES),
-    "before the finish": lambda: before(Settlement, "_store", SURVIVES),
-    "before the commit of the finish": lambda: after(Settlement, "_store", SURVIVES),
+    "before the finish": lambda: before(job_store, "finish_successes", 1),
+    "before the commit of the finish": lambda: after(job_store, "finish_successes", 1),
     "before the list is remembered": lambda: before(store, "list_pages", 0),
     "after the list is remembered": lambda: before(store, "pages_to_fetch", 0),
     "before an article is stored": lambda: before(ArticleStore, "add", SURVIVES),
@@ -76,7 +75,7 @@ def main(point: str, day: date) -> None:
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         POINTS[point]()
         crawl(connection, [Partition(day, "FINANCE")], os.environ["NAVER_BASE_URL"], run_id="killed")
-        enrich(connection, [Partition(day, "FINANCE")], os.environ["OPENAI_BASE_URL"], run_id="killed")
+        enrich_all(connection, [Partition(day, "FINANCE")], os.environ["OPENAI_BASE_URL"], run_id="killed")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from assets.economy_news import result_kinds
 from assets.economy_news.crawl_run import CrawlRun
 from assets.economy_news.enrichment import Enricher
 from assets.economy_news.models import Partition
+from assets.economy_news.result_kinds import ResultKind
 from assets.economy_news.rules import CrawlRules, EnrichmentRules
 from assets.economy_news.settlement import Outcome
 from resources.alerts import AlertResource
@@ -16,6 +17,7 @@ from resources.chat import ChatResource
 from resources.polite_site import SiteResource
 
 MODEL = "gpt-4o-mini"
+CONCURRENCY = 4
 
 
 def crawl(
@@ -36,11 +38,22 @@ def crawl(
 
 
 def enrich(
-    connection: psycopg.Connection, partitions: Sequence[Partition], api_url: str, run_id: str, **rules: Any
+    connection: psycopg.Connection,
+    partitions: Sequence[Partition],
+    api_url: str,
+    run_id: str,
+    kind: ResultKind = result_kinds.SUMMARY,
+    **rules: Any,
 ) -> Outcome:
-    """A run over the SUMMARY jobs of the partitions."""
+    """A run over the jobs of one kind in the partitions."""
     chat = ChatResource(model=MODEL, base_url=f"{api_url}/v1", api_key="sk-tests", timeout_ms=5_000)
-    settings = EnrichmentRules(**{"concurrency": 4, "batch_size": 5, **rules})
-    return Enricher(
-        result_kinds.SUMMARY, partitions, run_id, connection, chat, settings, AlertResource()
-    ).run()
+    settings = EnrichmentRules(**{"concurrency": CONCURRENCY, "batch_size": 5, **rules})
+    return Enricher(kind, partitions, run_id, connection, chat, settings, AlertResource()).run()
+
+
+def enrich_all(
+    connection: psycopg.Connection, partitions: Sequence[Partition], api_url: str, run_id: str
+) -> None:
+    """A run over all five kinds, in the order of the data flow."""
+    for kind in result_kinds.KINDS.values():
+        enrich(connection, partitions, api_url, run_id, kind)

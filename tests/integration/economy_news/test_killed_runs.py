@@ -13,12 +13,11 @@ import pytest
 from assets.economy_news import job_store
 from assets.economy_news.models import Partition
 from tests.integration.economy_news.killed_run import POINTS
-from tests.integration.economy_news.runs import crawl, enrich
+from tests.integration.economy_news.runs import CONCURRENCY, crawl, enrich_all
 from tests.integration.stand_ins import StandIn
 
 DAY = date(2026, 11, 25)
 FINANCE = Partition(DAY, "FINANCE")
-IN_FLIGHT = 4
 
 # Where the provider may have been asked already, so that asking again is what there is to do.
 ASKED_ALREADY = {
@@ -66,19 +65,19 @@ def test_a_killed_run_loses_nothing_and_stores_nothing_twice(
     connection = connect()
     job_store.free_jobs_of_run(connection, "killed", delay_seconds=0)
     crawl(connection, [FINANCE], site.url, run_id="next")
-    enrich(connection, [FINANCE], openai_api.url, run_id="next")
+    enrich_all(connection, [FINANCE], openai_api.url, run_id="next")
 
     stored = connection.execute("SELECT oid, aid FROM news.article").fetchall()
     assert sorted(stored) == sorted(published(site))
     jobs = connection.execute("SELECT status, count(*) FROM news.ai_job GROUP BY status").fetchall()
     assert len(jobs) == 1
     assert jobs[0][0] == "SUCCESS"
-    summaries, articles = connection.execute(
-        "SELECT count(*), count(DISTINCT article_id) FROM news.summary"
+    results, different = connection.execute(
+        "SELECT count(*), count(DISTINCT (article_id, job_type)) FROM news.ai_result"
     ).fetchone() or (0, 0)
-    assert summaries == articles == jobs[0][1]
-    repeated = openai_api.get("ledger/totals")["calls"] - summaries
-    assert 0 <= repeated <= (min(IN_FLIGHT, asked_before) if point in ASKED_ALREADY else 0)
+    assert results == different == jobs[0][1] > 0
+    repeated = openai_api.get("ledger/totals")["calls"] - results
+    assert 0 <= repeated <= (min(CONCURRENCY, asked_before) if point in ASKED_ALREADY else 0)
 
 
 def test_a_run_killed_with_leases_gives_them_up_when_they_run_out(
@@ -89,14 +88,16 @@ def test_a_run_killed_with_leases_gives_them_up_when_they_run_out(
     leased = "SELECT count(*) FROM news.ai_job WHERE status = 'RUNNING'"
     assert now.execute(leased).fetchone() != (0,)
 
-    enrich(now, [FINANCE], openai_api.url, run_id="too early")
-    assert now.execute("SELECT count(*) FROM news.summary WHERE run_id = 'too early'").fetchone() != (0,)
+    enrich_all(now, [FINANCE], openai_api.url, run_id="too early")
+    assert now.execute("SELECT count(*) FROM news.ai_result WHERE run_id = 'too early'").fetchone() != (0,)
     assert now.execute(leased).fetchone() != (0,)
 
     (later,) = now.execute("SELECT (now() + interval '11 minutes')::text").fetchone() or ("",)
     then = connect(at=later)
-    outcome = enrich(then, [FINANCE], openai_api.url, run_id="in time")
-    assert outcome.succeeded > 0
+    enrich_all(then, [FINANCE], openai_api.url, run_id="in time")
+    late = "SELECT count(*) FROM news.ai_result WHERE run_id = 'in time' AND job_type = 'SUMMARY'"
+    (taken_over,) = then.execute(late).fetchone() or (0,)
+    assert taken_over > 0
     assert then.execute("SELECT DISTINCT status FROM news.ai_job").fetchall() == [("SUCCESS",)]
     lost = "SELECT value FROM granary.counter WHERE name = 'ai_leases_lost_total'"
-    assert then.execute(lost).fetchone() == (float(outcome.succeeded),)
+    assert then.execute(lost).fetchone() == (float(taken_over),)

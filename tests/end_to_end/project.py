@@ -1,0 +1,89 @@
+"""A project folder of its own, whose stack the README's commands start and stop."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from local_stack.environment import TRIGGERS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Project:
+    """A copy of the checkout, run by the interpreter of the tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.local = folder / ".local"
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        for name in filter(None, listed.stdout.split("\0")):
+            if (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, folder / name)
+        ours = {name for names in TRIGGERS.values() for name in names} | {"DAGSTER_PG_URL", "DAGSTER_HOME"}
+        self.environ = {name: value for name, value in os.environ.items() if name not in ours}
+
+    def start(self, command: str) -> "subprocess.Popen[str]":
+        """`make <command>` in a process of its own."""
+        return subprocess.Popen(
+            self._line(command),
+            cwd=self.folder,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def make(self, command: str) -> "subprocess.CompletedProcess[str]":
+        """`make <command>`, to its end."""
+        return self._run(self._line(command))
+
+    def shell(self, line: str) -> "subprocess.CompletedProcess[str]":
+        """A line in a shell that has loaded `.local/env`."""
+        return self._run(["sh", "-c", f". .local/env && {line}"])
+
+    def running(self) -> list[str]:
+        """Command lines of living processes that belong to this folder's stack."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                line, status = " ".join(process.cmdline()), process.status()
+                mark = process.environ().get("GRANARY_LOCAL_STACK")
+            except psutil.Error:
+                continue
+            mine = str(self.folder) in line or mark == str(self.local)
+            if mine and process.pid != os.getpid() and status != psutil.STATUS_ZOMBIE:
+                found.append(line)
+        return found
+
+    def wait_until_nothing_runs(self) -> None:
+        """Returns once all of it has ended. Raises AssertionError after ten seconds."""
+        deadline = time.monotonic() + 10
+        while running := self.running():
+            assert time.monotonic() < deadline, running
+
+    def _line(self, command: str) -> list[str]:
+        """The command line behind `make <command>`."""
+        return [sys.executable, "-m", "local_stack", "--root", str(self.local), command]
+
+    def _run(self, line: list[str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            line,
+            cwd=self.folder,
+            env=self.environ,
+            timeout=180,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
