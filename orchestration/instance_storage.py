@@ -37,12 +37,16 @@ class GranaryStorage(DagsterPostgresStorage):
 def _check_that_it_answers(url: str) -> None:
     import psycopg2
 
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
+        where = f"{parts.hostname}:{parts.port or 5432}"
         psycopg2.connect(url.replace("postgresql+psycopg2://", "postgresql://"), connect_timeout=5).close()
-    except psycopg2.OperationalError as error:
-        reason = str(error).strip().splitlines()[-1]
+    except (ValueError, psycopg2.ProgrammingError):  # their messages quote the address with its password
         raise click.ClickException(
-            f"Dagster's database at {parts.hostname}:{parts.port} (DAGSTER_PG_URL) does not answer "
-            f"({reason}): {HOW_TO_START}"
+            "DAGSTER_PG_URL is no Postgres address; allowed: postgresql+psycopg2://user:password@host:port/name"
+        ) from None
+    except psycopg2.OperationalError as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise click.ClickException(
+            f"Dagster's database at {where} (DAGSTER_PG_URL) does not answer ({reason}): {HOW_TO_START}"
         ) from None

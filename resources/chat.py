@@ -92,12 +92,14 @@ class ChatResource(dg.ConfigurableResource):
             choice = completion.choices[0]
             usage = self._usage(completion.usage)
         except openai.APIStatusError as error:
-            raise _failure_of_status(error) from None
+            raise _failure_of_status(error, self._open_client().api_key) from None
         except openai.APITimeoutError:
             message = f"no answer within {self.timeout_ms} ms (OPENAI_TIMEOUT_MS)"
             raise ApiFailure(Verdict(RETRY), "timeout", message, may_have_been_charged=True) from None
         except openai.APIConnectionError as error:
             raise _failure_of_connection(error) from None
+        except UnicodeEncodeError:  # half a surrogate pair; nothing was sent
+            raise ApiFailure(Verdict(FAIL), "unsendable_text", "the text is no Unicode") from None
         except (openai.OpenAIError, ValueError, AttributeError, IndexError, TypeError) as error:
             # An answer with status 200 that is no completion: a proxy's page, or a half-sent body.
             raise ApiFailure(
@@ -156,15 +158,17 @@ class ChatResource(dg.ConfigurableResource):
             return client
 
 
-def _failure_of_status(error: Any) -> ApiFailure:
-    code, type_ = error.code, error.type
+def _failure_of_status(error: Any, key: str) -> ApiFailure:
+    # Servers that only speak like OpenAI put other things than text there.
+    code, type_ = (name if isinstance(name, str) else None for name in (error.code, error.type))
     verdict = verdict_of(error.status_code, code, type_)
     name = code or type_ or f"status_{error.status_code}"
     # The provider's message may quote the request (FAIL) or the key (AUTH); there the code says enough.
     tells_too_much = verdict.effect == FAIL or verdict.reason == "AUTH"
-    message = f"status {error.status_code}" if tells_too_much else str(error.message)[:300]
+    message = f"status {error.status_code}" if tells_too_much else str(error.message)
     after = retry_after_seconds(error.response.headers.get("retry-after"))
-    return ApiFailure(verdict, str(name)[:100], message, error.status_code, after)
+    name, message = (text.replace(key, "(the key)") for text in (name, message))
+    return ApiFailure(verdict, name[:100], message[:300], error.status_code, after)
 
 
 def _failure_of_connection(error: Any) -> ApiFailure:

@@ -121,14 +121,21 @@ class PoliteSite:
         Raises CrawlNotAllowed (robots.txt), HostPaused (403, 429, or paused before) and FetchFailed
         (other statuses, time-out, no connection, more than MAX_PAGE_BYTES).
         """
-        url = self.base_url + path
+        return self._follow(self.base_url + path, self._ask_robots)
+
+    def _follow(self, url: str, ask_before: Callable[[str], None]) -> Page:
+        """The page at the end of the redirects inside the site; `ask_before` may refuse each address."""
         for _ in range(MAX_REDIRECTS + 1):
-            self._ask_robots(url)
+            ask_before(url)
             status, body, location = self._request(url)
             if location is None:
                 return Page(url, status, body)
-            url = urljoin(url, location)
-            if urlsplit(url).netloc != self.host:
+            try:
+                url = urljoin(url, location)
+                leaves = urlsplit(url).netloc != self.host
+            except ValueError:
+                raise FetchFailed(f"status {status} with an unreadable Location") from None
+            if leaves:
                 return Page(url, status, b"", leaves_to=url)
         raise FetchFailed(f"more than {MAX_REDIRECTS} redirects")
 
@@ -145,13 +152,15 @@ class PoliteSite:
         from protego import Protego
 
         try:
-            status, body, location = self._request(f"{self.base_url}/robots.txt")
+            page = self._follow(f"{self.base_url}/robots.txt", lambda url: None)
+            if page.leaves_to:
+                raise FetchFailed(f"it has moved to {page.leaves_to}")
         except FetchFailed as error:
             raise CrawlNotAllowed(
                 f"robots.txt of {self.host} cannot be read ({error}): no crawl until it can"
             ) from None
-        # RFC 9309: no robots.txt (4xx) allows everything; one that moved elsewhere is not followed here.
-        return Protego.parse("" if status in GONE_STATUSES or location else body.decode("utf-8", "replace"))
+        # RFC 9309: no robots.txt (404, 410) allows everything. A byte order mark would hide the first line.
+        return Protego.parse("" if page.status in GONE_STATUSES else page.body.decode("utf-8-sig", "replace"))
 
     def _request(self, url: str) -> tuple[int, bytes, str | None]:
         """Status, body, and the Location of a redirect."""
@@ -159,8 +168,8 @@ class PoliteSite:
         deadline = time.monotonic() + self._politeness.timeout
         try:
             with self._client.stream("GET", url) as response:
-                if response.is_redirect:
-                    return response.status_code, b"", response.headers.get("location", "/")
+                if response.has_redirect_location:
+                    return response.status_code, b"", response.headers["location"]
                 if response.status_code in REFUSED_STATUSES:
                     self._pause(response.status_code)
                 if response.status_code != 200 and response.status_code not in GONE_STATUSES:
@@ -173,11 +182,14 @@ class PoliteSite:
 
     def _wait_for_slot(self) -> None:
         politeness = self._politeness
-        wait = host_pace.seconds_until_slot(self._connection, self.host, politeness.min_interval)
+        # The random pause is part of the slot: slept on top of it, two requests could come closer than the
+        # interval, by the difference of their pauses.
+        interval = politeness.min_interval + random.uniform(politeness.sleep_min, politeness.sleep_max)
+        wait = host_pace.seconds_until_slot(self._connection, self.host, interval)
         if wait is None:
             until, reason = host_pace.paused_until(self._connection, self.host) or (None, "refused")
             raise HostPaused(f"{self.host} is left alone until {until}: {reason}")
-        self._sleep(wait + random.uniform(politeness.sleep_min, politeness.sleep_max))
+        self._sleep(wait)
 
     def _pause(self, status: int) -> None:
         reason = f"it answered {status}"
@@ -188,7 +200,8 @@ class PoliteSite:
 def _read_body(response: httpx.Response, deadline: float) -> bytes:
     """The decompressed body. httpx's own time-out is per read, so the total is watched here."""
     body = bytearray()
-    for chunk in response.iter_bytes(65_536):
+    # As it arrives: chunks of a given size would be waited for, however slowly a site drips.
+    for chunk in response.iter_bytes():
         body += chunk
         if len(body) > MAX_PAGE_BYTES:
             raise FetchFailed(f"the page is larger than {MAX_PAGE_BYTES:,} bytes")
