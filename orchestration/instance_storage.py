@@ -46,7 +46,7 @@ def _check_that_it_answers(url: str) -> None:
             "DAGSTER_PG_URL is no Postgres address; allowed: postgresql+psycopg2://user:password@host:port/name"
         ) from None
     except psycopg2.OperationalError as error:
-        reason = str(error).strip().splitlines()[-1].strip()
+        reason = str(error).strip().splitlines()[0].strip()
         raise click.ClickException(
             f"Dagster's database at {where} (DAGSTER_PG_URL) does not answer ({reason}): {HOW_TO_START}"
         ) from None

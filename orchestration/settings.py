@@ -175,6 +175,11 @@ class Settings(BaseSettings):
 
     def priced_model(self) -> Model:
         """The model that is asked. Raises SettingsError where it has no price."""
+        given = self.model_prices.get(self.openai_model)
+        if given is not None and "output" not in given.model_fields_set:
+            raise SettingsError(
+                f"MODEL_PRICES: {self.openai_model} needs a price for its output too (0 for a local server)"
+            )
         try:
             return model_named(self.openai_model, self.model_prices)
         except ModelHasNoPrice as error:

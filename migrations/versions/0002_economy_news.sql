@@ -83,7 +83,7 @@ CREATE TABLE news.ai_job (
     error_code      text,
     error_message   text,
     created_at      timestamptz NOT NULL,
-    asked_at        timestamptz NOT NULL,
+    asked_at        timestamptz NOT NULL DEFAULT granary.now(),
     settled_at      timestamptz,
     CONSTRAINT ai_job_is_asked_once UNIQUE (article_id, job_type, prompt_version, model, input_hash),
     CONSTRAINT ai_job_running_has_a_lease

@@ -30,7 +30,7 @@ def test_the_readmes_commands_work_against_the_stack_and_say_make_up_without_it(
 
     url = Stack(project.local, environ=project.environ).environment()["DATABASE_URL"]
     with psycopg.connect(url) as connection:
-        stored = dict(
+        stored: dict[str, int] = dict(
             connection.execute("SELECT section, count(*) FROM news.article GROUP BY section").fetchall()
         )
         summaries = connection.execute(

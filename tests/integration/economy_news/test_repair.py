@@ -110,7 +110,7 @@ def test_a_takedown_removes_all_that_was_made_and_the_article_never_comes_back(
 
     for table in ("article_section", "ai_job", "ai_result", "summary", "term_card", "insight", "quiz"):
         count = f"SELECT count(*) FROM news.{table} WHERE article_id = {article_id}"  # noqa: S608
-        assert connection.execute(count).fetchone() == (0,), table  # type: ignore[arg-type]
+        assert connection.execute(count).fetchone() == (0,), table
     assert mine.isdisjoint(row[0] for row in connection.execute("SELECT id FROM news.term"))
     assert runs.run("economy_news_crawl", DAY, ["FINANCE", "STOCK"]).success
     again = connection.execute("SELECT count(*) FROM news.article WHERE oid = %s AND aid = %s", (oid, aid))
@@ -128,7 +128,7 @@ def test_a_takedown_while_a_crawl_holds_the_page_keeps_it_away(
     )
     assert runs.run("economy_news_crawl", DAY, FINANCE).success
     where = "FROM news.listed_page WHERE oid = %s AND aid = %s AND section = 'FINANCE'"
-    assert connection.execute(f"SELECT status {where}", (oid, aid)).fetchone() == ("TAKEN_DOWN",)  # type: ignore[arg-type]
+    assert connection.execute(f"SELECT status {where}", (oid, aid)).fetchone() == ("TAKEN_DOWN",)
     again = connection.execute("SELECT count(*) FROM news.article WHERE oid = %s AND aid = %s", (oid, aid))
     assert again.fetchone() == (0,)
 

@@ -59,6 +59,8 @@ CONTRACT_DEFAULTS = {
     "crawl_min_interval_ms": 1_000,
     "min_content_length_for_ai": 1_000,
     "skip_duplicates": True,
+    "recheck_days": 0,
+    "article_retention_days": 30,
 }
 
 
