@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,14 @@ import psutil
 from local_stack.environment import TRIGGERS
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 240) -> None:
+    """Returns once it is so: the work of other processes, looked at five times a second."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.2)
 
 
 class Project:
@@ -68,10 +77,8 @@ class Project:
         return found
 
     def wait_until_nothing_runs(self) -> None:
-        """Returns once all of it has ended. Raises AssertionError after ten seconds."""
-        deadline = time.monotonic() + 10
-        while running := self.running():
-            assert time.monotonic() < deadline, running
+        """Returns once all of it has ended."""
+        wait_for(lambda: not self.running(), "nothing runs", seconds=20)
 
     def _line(self, command: str) -> list[str]:
         """The command line behind `make <command>`."""

@@ -19,7 +19,8 @@ ON CONFLICT (oid, aid, section) DO NOTHING;
 
 -- name: pages_to_fetch
 -- What a pass may fetch: never looked at; unreadable, on three later passes; or a failed fetch, ever
--- more seldom (after n² minutes), twelve times. In the order of the list.
+-- more seldom (after n² minutes), twelve times. In the order of the list, and pages that were tried
+-- before after those that were not: three failures in a row end a pass.
 SELECT oid, aid, passes FROM news.listed_page
 WHERE day = %(day)s AND section = %(section)s
   AND status IN ('LISTED', 'PARSE_FAILED', 'FETCH_FAILED')
@@ -27,7 +28,7 @@ WHERE day = %(day)s AND section = %(section)s
        OR (status = 'PARSE_FAILED' AND passes <= 3)
        OR (status = 'FETCH_FAILED' AND passes < 12
            AND looked_at + make_interval(mins => passes * passes) <= granary.now()))
-ORDER BY listed_at, position;
+ORDER BY passes, listed_at, position;
 
 -- name: settle_page
 -- What became of a listed link. A link that was stored stays stored.
