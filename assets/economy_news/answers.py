@@ -20,12 +20,12 @@ def read_json(content: str) -> dict[str, Any]:
     if text.startswith("```"):
         text = text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
-        value = json.loads(text)
+        value = _storable(json.loads(text))
     except (ValueError, RecursionError):
         raise InvalidOutput("JSON으로 읽을 수 없습니다.") from None
     if not isinstance(value, dict):
         raise InvalidOutput("JSON 객체가 아닙니다.")
-    return {key: _storable(part) for key, part in value.items()}
+    return value
 
 
 def read_items(answer: dict[str, Any], name: str, count: int, fields: Sequence[str]) -> list[dict[str, str]]:

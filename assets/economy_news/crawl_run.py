@@ -66,6 +66,9 @@ class CrawlRun:
                 lists = self._list_rules(partition.day, first_live_day) if read_lists else None
                 if not self._crawl_section(crawler, partition, lists, pages):
                     break
+            else:
+                if self.counts()["scanned"] or self.counts()["saved"]:
+                    self._alerts.clear(self._connection, f"{SITE_ALARM}:{pages.host}")
         self._alarm_about_layouts()
 
     def counts(self) -> Counter[str]:

@@ -57,7 +57,9 @@ class Enricher:
 
         An API error never raises: it settles its job. A database that fails raises psycopg's errors;
         what was claimed then comes back when its lease runs out, or sooner when the run has ended.
+        Raises ModelHasNoPrice before it claims anything: a setting must cost no job an attempt.
         """
+        _ = self._chat.priced_model
         if not self._pass_gate():
             return self._settlement.outcome
         with self._connection.transaction():

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assets.economy_news.plain_text import storable
+
 FOLDER = Path(__file__).parent / "prompts"
 MESSAGE_FORM = "fenced-1"
 
@@ -49,6 +51,6 @@ def asked_again(messages: list[dict[str, str]], bad_answer: str, complaint: str)
     """The same question with the invalid answer and what is wrong with it added."""
     return [
         *messages,
-        {"role": "assistant", "content": bad_answer[:20_000]},
+        {"role": "assistant", "content": storable(bad_answer[:20_000])},
         {"role": "user", "content": f"답이 규칙에 맞지 않습니다: {complaint} 규칙에 맞게 다시 답해 주세요."},
     ]

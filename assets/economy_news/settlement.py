@@ -11,6 +11,7 @@ import psycopg
 from assets.economy_news import job_store
 from assets.economy_news.answers import InvalidOutput
 from assets.economy_news.models import Claim, JobFailure, Lineage, Partition
+from assets.economy_news.plain_text import storable
 from assets.economy_news.prompts import asked_again
 from assets.economy_news.result_kinds import ResultKind
 from assets.economy_news.rules import EnrichmentRules
@@ -117,16 +118,15 @@ class Settlement:
 
     def failed(self, asking: Asking, failure: ApiFailure) -> None:
         """Writes the failure down, and shuts the gate where it hits everyone."""
+        code, message = storable(failure.code), storable(failure.message)  # the provider's words
         if not failure.may_have_been_charged:
             self._pay(asking, Usage())
-        self._count_call(str(failure.status or "none"), failure.code)
+        self._count_call(str(failure.status or "none"), code)
         if failure.verdict.effect == SUSPEND and failure.verdict.reason is not None:
-            self.shut_gate(failure.verdict.reason, failure.message)
+            self.shut_gate(failure.verdict.reason, message)
         self._finish(
             asking.claim,
-            self._job_failure(
-                failure.verdict, failure.code, failure.message, asking.claim, failure.retry_after_seconds
-            ),
+            self._job_failure(failure.verdict, code, message, asking.claim, failure.retry_after_seconds),
         )
 
     def shut_gate(self, reason: str, message: str) -> None:

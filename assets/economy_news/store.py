@@ -51,7 +51,7 @@ def list_pages(connection: psycopg.Connection, partition: Partition, ids: Sequen
 
 
 def pages_to_fetch(connection: psycopg.Connection, partition: Partition) -> list[ListedPage]:
-    """The links that a pass may fetch now, newest list first."""
+    """The links that a pass may fetch now: those never tried first, each list in its own order."""
     rows = connection.execute(SQL["pages_to_fetch"], partition._asdict())
     return [ListedPage(*row) for row in rows]
 

@@ -19,7 +19,8 @@ ON CONFLICT (oid, aid, section) DO NOTHING;
 
 -- name: pages_to_fetch
 -- What a pass may fetch: never looked at; unreadable, on three later passes; or a failed fetch, ever
--- more seldom (after n² minutes), twelve times. In the order of the list.
+-- more seldom (after n² minutes), twelve times. In the order of the list, and pages that were tried
+-- before after those that were not: three failures in a row end a pass.
 SELECT oid, aid, passes FROM news.listed_page
 WHERE day = %(day)s AND section = %(section)s
   AND status IN ('LISTED', 'PARSE_FAILED', 'FETCH_FAILED')
@@ -27,7 +28,7 @@ WHERE day = %(day)s AND section = %(section)s
        OR (status = 'PARSE_FAILED' AND passes <= 3)
        OR (status = 'FETCH_FAILED' AND passes < 12
            AND looked_at + make_interval(mins => passes * passes) <= granary.now()))
-ORDER BY listed_at, position;
+ORDER BY passes, listed_at, position;
 
 -- name: settle_page
 -- What became of a listed link. A link that was stored stays stored.
@@ -89,12 +90,13 @@ ON CONFLICT ON CONSTRAINT ai_job_is_asked_once DO NOTHING
 RETURNING id;
 
 -- name: fail_spent_leases
--- A job whose lease ran out in its last attempt has no attempt left.
+-- A job whose lease ran out, or whose run ended, in its last attempt has no attempt left.
 UPDATE news.ai_job
-SET status = 'FAILED', lease_until = NULL, error_code = 'lease_lost', settled_at = granary.now(),
-    error_message = 'its run died, and no attempt was left'
-WHERE job_type = %(job_type)s AND status = 'RUNNING' AND lease_until < granary.now()
-  AND attempt > %(most_retries)s
+SET status = 'FAILED', lease_until = NULL, next_run_at = NULL, error_code = 'lease_lost',
+    settled_at = granary.now(), error_message = 'its run died, and no attempt was left'
+WHERE job_type = %(job_type)s AND attempt > %(most_retries)s
+  AND (status = 'RUNNING' AND lease_until < granary.now()
+       OR status = 'RETRY_WAIT' AND error_code = 'run_ended')
 RETURNING id;
 
 -- name: claim_jobs
@@ -182,6 +184,7 @@ SET status = %(status)s, lease_until = NULL, error_code = %(error_code)s, error_
                        THEN granary.now() + make_interval(secs => %(delay_seconds)s) END,
     settled_at = CASE WHEN %(status)s = 'FAILED' THEN granary.now() END
 WHERE id = %(job_id)s AND status = 'RUNNING' AND claimed_by = %(run_id)s AND attempt = %(attempt)s
+  AND %(status)s IN ('RETRY_WAIT', 'SUSPENDED', 'FAILED')
 RETURNING id;
 
 -- name: due_jobs_by_partition
