@@ -22,7 +22,8 @@ _REASON_BY_CODE = {
     "unsupported_country_region_territory": "AUTH",
     "model_not_found": "MODEL",
 }
-_REASON_BY_STATUS = {402: "QUOTA", 401: "AUTH", 403: "AUTH"}
+# A plain 404 is an address that is wrong for every call: OPENAI_BASE_URL, or a model it does not have.
+_REASON_BY_STATUS = {402: "QUOTA", 401: "AUTH", 403: "AUTH", 404: "MODEL"}
 _FAILING_CODES = frozenset({"context_length_exceeded", "content_filter", "content_policy_violation"})
 _RETRIED_STATUSES = frozenset({408, 409, 429})
 

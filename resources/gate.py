@@ -11,10 +11,11 @@ import psycopg
 from psycopg.rows import class_row
 
 REMEDIES = {
-    "QUOTA": "pay the provider's bill or raise its limit, then run the job resume_suspended",
-    "AUTH": "set a valid OPENAI_API_KEY, then run the job resume_suspended",
-    "MODEL": "set OPENAI_MODEL to one that the key may use, then run the job resume_suspended",
-    "BUDGET": "nothing to do: it opens at midnight in Seoul; or raise DAILY_SPENDING_CAP_USD",
+    "QUOTA": "pay the provider's bill or raise its limit, then run the job economy_news_resume_suspended",
+    "AUTH": "set a valid OPENAI_API_KEY, then run the job economy_news_resume_suspended",
+    "MODEL": "set OPENAI_MODEL to one that the key may use, then run the job economy_news_resume_suspended",
+    "BUDGET": "nothing to do: it opens at midnight in Seoul; to go on today, raise DAILY_SPENDING_CAP_USD "
+    "and run the job economy_news_resume_suspended",
 }
 
 _READ = """
@@ -40,6 +41,13 @@ RETURNING reason
 
 _OPEN = """
 DELETE FROM granary.api_gate WHERE provider_key = %(provider_key)s AND model = %(model)s RETURNING reason
+"""
+
+_END_BUDGET = """
+DELETE FROM granary.api_gate
+WHERE provider_key = %(provider_key)s AND model = %(model)s
+  AND reason = 'BUDGET' AND next_probe_at <= granary.now()
+RETURNING reason
 """
 
 _CLAIM_PROBE = """
@@ -96,6 +104,11 @@ def shut(connection: psycopg.Connection, key: GateKey, reason: str, message: str
 def open_(connection: psycopg.Connection, key: GateKey) -> bool:
     """True if it was shut and is open now."""
     return connection.execute(_OPEN, key._parameters()).fetchone() is not None
+
+
+def end_budget(connection: psycopg.Connection, key: GateKey) -> bool:
+    """True if a BUDGET gate of a day before stood there still, and is gone now."""
+    return connection.execute(_END_BUDGET, key._parameters()).fetchone() is not None
 
 
 def claim_probe(connection: psycopg.Connection, key: GateKey, probe_minutes: int) -> bool:

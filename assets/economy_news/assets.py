@@ -108,7 +108,7 @@ def economy_articles(
     counts = run.counts()
     return dg.MaterializeResult(
         check_results=[
-            checks.bodies(run.layout_has_changed(), run.share_with_body(), counts["parse_fail"]),
+            checks.bodies(run.layout_changed, run.share_with_body(), counts["parse_fail"]),
             checks.dates(counts["published_at_null"], counts["saved"]),
         ]
     )

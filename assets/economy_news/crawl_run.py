@@ -48,6 +48,7 @@ class CrawlRun:
         self._model = model
         self._slice_seconds = slice_seconds
         self._started = time.monotonic()
+        self.layout_changed = False
         self.passes: dict[Partition, SectionPass] = {}
         self.seconds: dict[Partition, float] = {}
         self.failures: dict[Partition, str] = {}
@@ -88,9 +89,12 @@ class CrawlRun:
         fetched = with_body + counts["parse_fail"]
         return with_body / fetched if fetched >= LEAST_PAGES_TO_JUDGE else 1.0
 
-    def layout_has_changed(self) -> bool:
-        """Whether under a fifth of the pages had a body."""
-        return self.share_with_body() < LEAST_SHARE_WITH_BODY
+    def _layout_has_changed(self) -> bool:
+        """Whether under a fifth of the pages had a body: of this run's, or of the last hour's, where a run
+        that finds one new article at a time would never have enough to judge."""
+        stored, without_body = store.bodies_lately(self._connection)
+        lately = stored / (stored + without_body) if stored + without_body >= LEAST_PAGES_TO_JUDGE else 1.0
+        return min(self.share_with_body(), lately) < LEAST_SHARE_WITH_BODY
 
     def explain_failures(self) -> str:
         """Each section that failed and why; several with one reason together."""
@@ -138,6 +142,7 @@ class CrawlRun:
         )
 
     def _alarm_about_layouts(self) -> None:
+        self.layout_changed = self._layout_has_changed()
         lists = [reason for reason in self.failures.values() if reason.startswith("ListLayoutChanged")]
         self._alarm_if(
             bool(lists),
@@ -146,7 +151,7 @@ class CrawlRun:
             "mend assets/economy_news/list_page.py",
         )
         self._alarm_if(
-            self.layout_has_changed(),
+            self.layout_changed,
             PAGE_LAYOUT_ALARM,
             "under a fifth of the article pages had a body: look at one in a browser, then mend "
             "assets/economy_news/article_page.py; the pages are tried again on three later passes",

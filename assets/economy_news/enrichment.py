@@ -97,6 +97,8 @@ class Enricher:
     def _pass_gate(self) -> bool:
         """True if this run may ask: the gate is open, or this run holds its probe."""
         key = self._chat.gate_key
+        if gate.end_budget(self._connection, key):
+            self._alerts.clear(self._connection, f"gate:{key.model}")
         shut = gate.read(self._connection, key)
         self._settlement.outcome.shut = shut
         if shut is None:

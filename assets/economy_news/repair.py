@@ -23,7 +23,7 @@ class SuspendReason(Enum):
 
 
 class ResumeConfig(dg.Config):
-    """Which suspended jobs go back to the start: some by id, or all of a reason."""
+    """Which suspended jobs go back to the start: by id, all of a reason, or none (it opens the gate)."""
 
     job_ids: list[int] = Field(default=[], description="news.ai_job ids; each must be SUSPENDED.")
     reason: SuspendReason | None = Field(default=None, description="All jobs suspended for it.")
@@ -52,8 +52,6 @@ def resume_suspended_jobs(
     chat: ChatResource,
     alerts: AlertResource,
 ) -> None:
-    if not config.job_ids and config.reason is None:
-        raise dg.Failure(description="name job_ids or a reason", allow_retries=False)
     reason = config.reason.value if config.reason else None
     with postgres.connect() as connection:
         with connection.transaction():

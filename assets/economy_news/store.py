@@ -122,7 +122,17 @@ def change_article(connection: psycopg.Connection, article: "Article", signature
         "modified_at": article.modified_at,
         "similarity_signature": signature,
     }
-    return connection.execute(SQL["change_article"], parameters).fetchone() is not None
+    changed = connection.execute(SQL["change_article"], parameters).fetchone() is not None
+    if changed:
+        connection.execute(SQL["change_input"], {"oid": article.oid, "aid": article.aid})
+    return changed
+
+
+def bodies_lately(connection: psycopg.Connection) -> tuple[int, int]:
+    """Of the pages looked at within the last hour: how many were stored, and how many had no body."""
+    row = connection.execute(SQL["bodies_lately"]).fetchone()
+    assert row is not None
+    return row[0], row[1]
 
 
 def insert_article(

@@ -31,9 +31,10 @@ WHERE day = %(day)s AND section = %(section)s
 ORDER BY passes, listed_at, position;
 
 -- name: settle_page
--- What became of a listed link. A link that was stored stays stored.
+-- What became of a listed link; passes are counted per trouble. A link that was stored stays stored.
 UPDATE news.listed_page
-SET status = %(status)s, reason = %(reason)s, passes = passes + 1, looked_at = granary.now()
+SET status = %(status)s, reason = %(reason)s, looked_at = granary.now(),
+    passes = CASE WHEN status IN (%(status)s, 'LISTED') THEN passes + 1 ELSE 1 END
 WHERE oid = %(oid)s AND aid = %(aid)s AND section = %(section)s AND status <> 'STORED';
 
 -- name: days_with_pages_waiting
@@ -114,6 +115,18 @@ SET title = %(title)s, body = %(body)s, body_characters = %(body_characters)s, i
     modified_at = %(modified_at)s, similarity_signature = %(similarity_signature)s
 WHERE oid = %(oid)s AND aid = %(aid)s AND input_hash <> %(input_hash)s AND body_emptied_at IS NULL
 RETURNING id;
+
+-- name: change_input
+-- A summary that waits is made of what the page says now.
+UPDATE news.ai_job AS job SET input_hash = article.input_hash
+FROM news.article AS article
+WHERE article.oid = %(oid)s AND article.aid = %(aid)s AND job.article_id = article.id
+  AND job.job_type = 'SUMMARY' AND job.status IN ('PENDING', 'RETRY_WAIT');
+
+-- name: bodies_lately
+-- Of the pages looked at within the hour: how many were stored, how many had no body.
+SELECT count(*) FILTER (WHERE status = 'STORED'), count(*) FILTER (WHERE status = 'PARSE_FAILED')
+FROM news.listed_page WHERE looked_at > granary.now() - interval '1 hour';
 
 -- name: is_taken_down
 SELECT EXISTS (SELECT FROM news.listed_page WHERE oid = %(oid)s AND aid = %(aid)s AND status = 'TAKEN_DOWN');

@@ -116,4 +116,8 @@ def spending(connection: psycopg.Connection) -> dict[str, Any]:
 
 def summaries(connection: psycopg.Connection) -> list[dict[str, Any]]:
     """Every stored summary, by article."""
-    return rows(connection, "SELECT * FROM news.summary ORDER BY article_id")
+    return rows(
+        connection,
+        "SELECT * FROM news.summary JOIN news.ai_result AS result ON result.id = result_id "
+        "ORDER BY summary.article_id",
+    )

@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from assets.economy_news import job_store, near_duplicates, store
+from assets.economy_news import job_store, near_duplicates, result_store, store
 from assets.economy_news.article_page import Article
-from assets.economy_news.models import Claim, JobFailure, JobType, Lineage, Partition
+from assets.economy_news.models import Claim, JobFailure, JobType, Partition, Success
 from assets.economy_news.result_kinds import SUMMARY
 from assets.economy_news.summary import Summary
 from local_stack.naver_site.articles import Kind
@@ -24,15 +24,6 @@ NOON = "2026-03-02T12:00:00+09:00"
 """A moment for sessions whose clock is moved; times below are seconds after it."""
 
 A_SUMMARY = Summary(summary3=("하나예요.", "둘이에요.", "셋이에요."), summary_full="여덟 문장이다.")
-A_LINEAGE = Lineage(
-    model=MODEL,
-    prompt_version="a-version",
-    input_tokens=1_000,
-    cached_tokens=0,
-    output_tokens=200,
-    cost_usd=Decimal("0.00027"),
-)
-
 # What each status needs so that the table takes the row.
 _COLUMNS_OF: dict[str, dict[str, Any]] = {
     "PENDING": {},
@@ -167,14 +158,49 @@ def a_token(job_id: int, run_id: str = "run-1", attempt: int = 1) -> Claim:
     )
 
 
-def a_failure(status: str, **more: Any) -> JobFailure:
-    """A failure as a run writes it down; `more` replaces its fields."""
+def a_failure(status: str, **more: Any) -> dict[str, Any]:
+    """A failure's fields as a run writes them down; `more` replaces some."""
     needed: dict[str, dict[str, Any]] = {
         "RETRY_WAIT": {"delay_seconds": 30.0},
         "SUSPENDED": {"suspend_reason": "QUOTA"},
     }
-    columns = needed.get(status, {}) | more
-    return JobFailure(status=status, error_code="a_code", error_message="a message", **columns)
+    return {
+        "status": status,
+        "error_code": "a_code",
+        "error_message": "a message",
+        **needed.get(status, {}),
+        **more,
+    }
+
+
+def finish_failure(connection: psycopg.Connection, claim: Claim, failure: dict[str, Any]) -> bool:
+    """Whether the claim's failure was written down."""
+    failures = [JobFailure(claim=claim, **failure)]
+    return claim.job_id in job_store.finish_failures(connection, claim.run_id, failures)
+
+
+def finish_summary(connection: psycopg.Connection, claim: Claim, summary: Summary = A_SUMMARY) -> bool:
+    """Whether the claim's summary was stored, as a run stores it."""
+    success = Success(
+        claim=claim,
+        output_hash=store.input_hash(claim.title, summary.summary_full),
+        input_tokens=1_000,
+        cached_tokens=0,
+        output_tokens=200,
+        cost_usd=Decimal("0.00027"),
+    )
+    with connection.transaction():
+        stored = job_store.finish_successes(connection, claim.run_id, [success])
+        for result_id in stored.values():
+            (article,) = rows(connection, "SELECT article_id FROM news.ai_result WHERE id = %s", result_id)
+            row = {**SUMMARY.rows(summary, claim)[0], "result_id": result_id, **article}
+            result_store.add_rows(connection, "add_summaries", [row])
+    return claim.job_id in stored
+
+
+def release_claim(connection: psycopg.Connection, claim: Claim) -> bool:
+    """Whether the claim was put back."""
+    return claim.job_id in job_store.release_claims(connection, claim.run_id, [claim])
 
 
 def job_row(connection: psycopg.Connection, job_id: int) -> dict[str, Any]:
@@ -184,12 +210,12 @@ def job_row(connection: psycopg.Connection, job_id: int) -> dict[str, Any]:
 
 
 def job_rows(connection: psycopg.Connection) -> list[dict[str, Any]]:
-    """Every job, oldest first."""
-    return rows(connection, "SELECT * FROM news.ai_job ORDER BY id")
+    """Every SUMMARY job, oldest first; not those that a stored summary makes possible."""
+    return rows(connection, "SELECT * FROM news.ai_job WHERE job_type = 'SUMMARY' ORDER BY id")
 
 
 def statuses(connection: psycopg.Connection) -> list[str]:
-    """The status of every job, oldest first."""
+    """The status of every SUMMARY job, oldest first."""
     return [row["status"] for row in job_rows(connection)]
 
 

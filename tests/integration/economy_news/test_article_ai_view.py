@@ -6,15 +6,15 @@ from typing import Any
 
 import psycopg
 
-from assets.economy_news import job_store
+from assets.economy_news import job_report
 from tests.integration.economy_news.factories import (
-    A_LINEAGE,
     A_SUMMARY,
     HERE,
     NOON,
     a_job,
     a_token,
     an_article,
+    finish_summary,
     rows,
 )
 
@@ -46,7 +46,7 @@ def a_summarised_article(connection: psycopg.Connection, number: int, text: str)
 def a_summary_of(connection: psycopg.Connection, article_id: int, text: str, **columns: Any) -> None:
     job_id = a_job(connection, article_id, "RUNNING", **columns)
     summary = A_SUMMARY.model_copy(update={"summary_full": text})
-    assert job_store.finish_summary(connection, a_token(job_id), summary, A_LINEAGE)
+    assert finish_summary(connection, a_token(job_id), summary)
 
 
 def test_an_article_stands_as_its_job_stands(connection: psycopg.Connection) -> None:
@@ -103,7 +103,7 @@ def test_a_duplicate_shows_the_results_and_the_state_of_its_original(connection:
     assert seen(connection, copy)["state"] == "NONE"
     job_id = a_job(connection, original, "RUNNING")
     assert seen(connection, copy)["state"] == "WAITING"
-    assert job_store.finish_summary(connection, a_token(job_id), A_SUMMARY, A_LINEAGE)
+    assert finish_summary(connection, a_token(job_id), A_SUMMARY)
     row = seen(connection, copy)
     assert (row["article_id"], row["duplicate_of"], row["state"]) == (copy, original, "DONE")
     assert row["summary_id"] == seen(connection, original)["summary_id"] is not None
@@ -117,7 +117,7 @@ def test_a_duplicate_with_a_job_of_its_own_stands_for_itself(connection: psycopg
     row = seen(connection, copy)
     assert (row["state"], row["summary_full"]) == ("WAITING", None)
     own = A_SUMMARY.model_copy(update={"summary_full": "자기 요약이다."})
-    assert job_store.finish_summary(connection, a_token(job_id), own, A_LINEAGE)
+    assert finish_summary(connection, a_token(job_id), own)
     assert seen(connection, copy)["summary_full"] == "자기 요약이다."
     assert seen(connection, original)["summary_full"] == "원본 요약이다."
 
@@ -128,7 +128,7 @@ def test_a_partition_counts_each_article_once_by_its_state(connection: psycopg.C
     an_article(connection, 20)
     elsewhere, empty = HERE._replace(section="STOCK"), HERE._replace(section="LIVING")
     a_job(connection, an_article(connection, 21, partition=elsewhere), "FAILED")
-    states = job_store.completeness(connection, [HERE, elsewhere, empty])
+    states = job_report.completeness(connection, [HERE, elsewhere, empty])
     here = states[HERE]
     assert (here.articles, here.done, here.waiting, here.failed, here.suspended) == (8, 1, 4, 1, 1)
     there = states[elsewhere]
@@ -139,11 +139,11 @@ def test_a_partition_counts_each_article_once_by_its_state(connection: psycopg.C
 def test_what_needs_a_look_is_listed_with_ids_and_reasons_and_no_text(connection: psycopg.Connection) -> None:
     for number, status in enumerate(STATES):
         a_job(connection, an_article(connection, number, title="비밀 제목"), status)
-    items = job_store.unsettled_items(connection, [HERE], limit=10)
+    items = job_report.unsettled_items(connection, [HERE], limit=10)
     assert {(item.status, item.reason) for item in items} == {
         ("RETRY_WAIT", "timeout"),
         ("SUSPENDED", "QUOTA: insufficient_quota"),
         ("FAILED", "invalid_output"),
     }
     assert "비밀" not in str(items)
-    assert len(job_store.unsettled_items(connection, [HERE], limit=2)) == 2
+    assert len(job_report.unsettled_items(connection, [HERE], limit=2)) == 2

@@ -60,7 +60,7 @@ def test_what_results_say_they_cost_is_what_the_provider_charged(
         for call in calls(openai_api)
     ]
     assert sorted(stored) == sorted(charged)
-    costs = rows(connection, "SELECT sum(cost_usd) AS usd FROM news.summary")
+    costs = rows(connection, "SELECT sum(cost_usd) AS usd FROM news.ai_result")
     assert costs == [{"usd": paid(openai_api)}]
     spent = spending(connection)
     assert (spent["calls"], spent["cost_usd"], spent["spent_usd"]) == (5, paid(openai_api), paid(openai_api))

@@ -11,7 +11,6 @@ from assets.economy_news.retry_times import RetryTimes
 from resources import gate
 from resources.gate import GateKey
 from tests.integration.economy_news.factories import (
-    A_LINEAGE,
     A_SUMMARY,
     HERE,
     MODEL,
@@ -23,9 +22,12 @@ from tests.integration.economy_news.factories import (
     after_noon,
     an_article,
     claim,
+    finish_failure,
+    finish_summary,
     job_row,
     job_rows,
     jobs_waiting,
+    release_claim,
     rows,
     statuses,
 )
@@ -43,12 +45,15 @@ def test_a_run_that_was_declared_dead_cannot_overwrite_what_the_next_run_stored(
     assert alive.lease_was_lost and not dead.lease_was_lost
 
     too_late = A_SUMMARY.model_copy(update={"summary_full": "너무 늦은 답이다."})
-    assert not job_store.finish_summary(later, dead, too_late, A_LINEAGE)
-    assert job_store.finish_summary(later, alive, A_SUMMARY, A_LINEAGE)
-    assert not job_store.finish_summary(later, dead, too_late, A_LINEAGE)
-    assert not job_store.finish_failure(later, dead, a_failure("FAILED"))
+    assert not finish_summary(later, dead, too_late)
+    assert finish_summary(later, alive, A_SUMMARY)
+    assert not finish_summary(later, dead, too_late)
+    assert not finish_failure(later, dead, a_failure("FAILED"))
 
-    (stored,) = rows(later, "SELECT summary_full, run_id FROM news.summary")
+    (stored,) = rows(
+        later,
+        "SELECT summary_full, run_id FROM news.summary JOIN news.ai_result AS made ON made.id = result_id",
+    )
     assert stored == {"summary_full": A_SUMMARY.summary_full, "run_id": "run-2"}
     assert statuses(later) == ["SUCCESS"]
 
@@ -58,7 +63,7 @@ def test_a_run_that_was_freed_and_comes_back_finishes_nothing(connect: Connect) 
     jobs_waiting(connection, 1)
     (held,) = claim(connection, "run-1")
     assert job_store.free_jobs_of_run(connection, "run-1") == 1
-    assert not job_store.finish_summary(connection, held, A_SUMMARY, A_LINEAGE)
+    assert not finish_summary(connection, held, A_SUMMARY)
     assert job_store.renew_leases(connection, "run-1", [held.job_id], 600) == set()
     (job,) = job_rows(connection)
     assert (job["status"], job["error_code"]) == ("RETRY_WAIT", "run_ended")
@@ -73,8 +78,8 @@ def test_an_earlier_try_of_the_same_run_cannot_finish_what_the_later_one_claimed
     job_store.expire_leases_of_run(connection, JobType.SUMMARY, "run-1")
     (later,) = claim(connection, "run-1")
     assert (earlier.attempt, later.attempt) == (1, 2)
-    assert not job_store.finish_summary(connection, earlier, A_SUMMARY, A_LINEAGE)
-    assert job_store.finish_summary(connection, later, A_SUMMARY, A_LINEAGE)
+    assert not finish_summary(connection, earlier, A_SUMMARY)
+    assert finish_summary(connection, later, A_SUMMARY)
 
 
 def test_a_lease_ends_by_the_clock_of_the_database(connect: Connect) -> None:
@@ -168,7 +173,7 @@ def test_each_retry_is_due_at_its_very_second_and_the_sixth_failure_is_the_last(
         (held,) = claim(connection, "run-1")
         delay = RetryTimes().delay_seconds(held.attempt, None)
         failure = a_failure("FAILED" if delay is None else "RETRY_WAIT", delay_seconds=delay)
-        assert job_store.finish_failure(connection, held, failure)
+        assert finish_failure(connection, held, failure)
         if delay is not None:
             waited.append(delay)
             due = job_row(connection, job_id)["next_run_at"]
@@ -184,8 +189,8 @@ def test_a_claim_that_is_released_costs_no_attempt(connection: psycopg.Connectio
     for run_id in ("run-1", "run-2"):
         (held,) = claim(connection, run_id)
         assert held.attempt == 1
-        assert job_store.release_claim(connection, held)
-        assert not job_store.release_claim(connection, held)
+        assert release_claim(connection, held)
+        assert not release_claim(connection, held)
         assert (job_rows(connection)[0]["status"], job_rows(connection)[0]["attempt"]) == ("PENDING", 0)
 
 

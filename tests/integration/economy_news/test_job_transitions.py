@@ -11,7 +11,6 @@ from psycopg import errors
 from assets.economy_news import job_store
 from assets.economy_news.models import JobType
 from tests.integration.economy_news.factories import (
-    A_LINEAGE,
     A_SUMMARY,
     HERE,
     NOON,
@@ -21,9 +20,12 @@ from tests.integration.economy_news.factories import (
     a_token,
     an_article,
     claim,
+    finish_failure,
+    finish_summary,
     job_row,
     job_rows,
     jobs_waiting,
+    release_claim,
     rows,
 )
 
@@ -66,14 +68,14 @@ EVENTS: dict[str, tuple[Event, dict[str, str]]] = {
         dict.fromkeys(["PENDING", *LOST, *DUE], "RUNNING"),
     ),
     "finish with success": (
-        lambda connection, job_id, attempt: job_store.finish_summary(
-            connection, a_token(job_id, attempt=attempt), A_SUMMARY, A_LINEAGE
+        lambda connection, job_id, attempt: finish_summary(
+            connection, a_token(job_id, attempt=attempt), A_SUMMARY
         ),
         dict.fromkeys(RUNNING, "SUCCESS"),
     ),
     **{
         f"finish with {status}": (
-            lambda connection, job_id, attempt, status=status: job_store.finish_failure(  # type: ignore[misc]
+            lambda connection, job_id, attempt, status=status: finish_failure(  # type: ignore[misc]
                 connection, a_token(job_id, attempt=attempt), a_failure(status)
             ),
             dict.fromkeys(RUNNING, status),
@@ -81,9 +83,7 @@ EVENTS: dict[str, tuple[Event, dict[str, str]]] = {
         for status in ("RETRY_WAIT", "SUSPENDED", "FAILED")
     },
     "release": (
-        lambda connection, job_id, attempt: job_store.release_claim(
-            connection, a_token(job_id, attempt=attempt)
-        ),
+        lambda connection, job_id, attempt: release_claim(connection, a_token(job_id, attempt=attempt)),
         dict.fromkeys(RUNNING, "PENDING"),
     ),
     "free": (
@@ -134,7 +134,7 @@ def test_a_failure_cannot_be_written_as_another_status(connection: psycopg.Conne
     job_id = a_job(connection, an_article(connection), "RUNNING", batch_id="batch-1")
     before = job_row(connection, job_id)
     for status in ("PENDING", "RUNNING", "SUBMITTED", "SUCCESS", "CANCELLED"):
-        assert not job_store.finish_failure(connection, a_token(job_id), a_failure(status)), status
+        assert not finish_failure(connection, a_token(job_id), a_failure(status)), status
     assert job_row(connection, job_id) == before
 
 
@@ -148,7 +148,7 @@ def test_the_table_refuses_a_failure_that_contradicts_itself(connection: psycopg
         a_failure("FAILED", suspend_reason="QUOTA"),
     ):
         with pytest.raises(errors.CheckViolation):
-            job_store.finish_failure(connection, a_token(job_id), failure)
+            finish_failure(connection, a_token(job_id), failure)
     assert job_row(connection, job_id) == before
 
 
@@ -185,10 +185,10 @@ def test_nothing_changes_without_the_token_of_now(connection: psycopg.Connection
     before = job_row(connection, job_id)
     for run_id, attempt in (("run-2", 2), ("run-1", 1), ("run-1", 3)):
         token = a_token(job_id, run_id, attempt)
-        assert not job_store.finish_summary(connection, token, A_SUMMARY, A_LINEAGE)
+        assert not finish_summary(connection, token, A_SUMMARY)
         for status in ("RETRY_WAIT", "SUSPENDED", "FAILED"):
-            assert not job_store.finish_failure(connection, token, a_failure(status))
-        assert not job_store.release_claim(connection, token)
+            assert not finish_failure(connection, token, a_failure(status))
+        assert not release_claim(connection, token)
     assert job_row(connection, job_id) == before
     assert not rows(connection, "SELECT * FROM news.summary")
 

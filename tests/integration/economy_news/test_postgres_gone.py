@@ -1,5 +1,6 @@
 """Postgres restarted in the middle of a run: the step's next try in the same run finishes the work."""
 
+import threading
 from collections.abc import Callable
 from datetime import date
 
@@ -26,19 +27,21 @@ def test_a_step_that_is_tried_again_takes_back_what_it_had_claimed(
 ) -> None:
     connection = connect()
     crawl(connection, [FINANCE], site.url, run_id="crawl")
-    ask, asked = ChatResource.ask, []
+    ask, asked, restarted = ChatResource.ask, [], threading.Event()
 
     def ask_and_restart_once(self: ChatResource, *args: object) -> object:
         asked.append(1)
         if len(asked) == 3:
             postgres_server.stop()
             postgres_server.start()  # not with this thread, which ends with the run
+            restarted.set()
         return ask(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ChatResource, "ask", ask_and_restart_once)
     with pytest.raises(psycopg.OperationalError):
         enrich(connection, [FINANCE], openai_api.url, run_id="enrich")
 
+    assert restarted.wait(60)
     again = connect()
     assert again.execute("SELECT count(*) FROM news.ai_job WHERE status = 'RUNNING'").fetchone() != (0,)
     enrich(again, [FINANCE], openai_api.url, run_id="enrich")

@@ -64,10 +64,18 @@ def test_resuming_a_job_that_is_not_suspended_is_an_error_that_says_so(
     assert "job 999999 does not exist" in said
 
 
-def test_a_resume_that_names_nothing_is_refused(runs: DagsterRuns) -> None:
-    assert "job_ids or a reason" in failure(
-        runs.run("economy_news_resume_suspended"), "resume_suspended_jobs"
-    )
+def test_a_resume_that_names_nothing_opens_the_gate_after_the_cap_was_raised(
+    database_url: str, site: StandIn, openai_api: StandIn, connection: psycopg.Connection
+) -> None:
+    poor = DagsterRuns(database_url, site, openai_api, daily_spending_cap_usd="0.01")
+    rich = DagsterRuns(database_url, site, openai_api)
+    poor.run("economy_news_crawl", DAY, FINANCE)
+    assert not poor.run("economy_news_enrich", DAY, FINANCE).success
+    assert connection.execute("SELECT reason FROM granary.api_gate").fetchone() == ("BUDGET",)
+    assert not rich.run("economy_news_enrich", DAY, FINANCE).success
+    assert rich.run("economy_news_resume_suspended").success
+    assert rich.run("economy_news_enrich", DAY, FINANCE).success
+    assert set(statuses(connection)) == {"SUCCESS"}
 
 
 def test_requeue_tries_failed_jobs_from_the_start(

@@ -43,7 +43,7 @@ AGAIN, NEVER = Verdict(RETRY), Verdict(FAIL)
         ({"status": 400, "code": "context_length_exceeded"}, NEVER),
         ({"status": 400, "code": "content_filter"}, NEVER),
         ({"status": 400}, NEVER),
-        ({"status": 404}, NEVER),
+        ({"status": 404}, MODEL),
         ({"status": 413}, NEVER),
         ({"status": 422}, NEVER),
     ],

@@ -38,7 +38,7 @@ QUOTA_CODES = (
         (529, AGAIN),
         (599, AGAIN),
         (400, NEVER),
-        (404, NEVER),
+        (404, Verdict(SUSPEND, "MODEL")),
         (413, NEVER),
         (422, NEVER),
     ],
