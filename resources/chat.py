@@ -163,9 +163,10 @@ def _failure_of_status(error: Any, key: str) -> ApiFailure:
     code, type_ = (name if isinstance(name, str) else None for name in (error.code, error.type))
     verdict = verdict_of(error.status_code, code, type_)
     name = code or type_ or f"status_{error.status_code}"
-    # The provider's message may quote the request (FAIL) or the key (AUTH); there the code says enough.
-    tells_too_much = verdict.effect == FAIL or verdict.reason == "AUTH"
-    message = f"status {error.status_code}" if tells_too_much else str(error.message)
+    # A message may quote the request or the key. Only where a person must act is it worth that; the code
+    # says enough elsewhere.
+    needs_a_person = verdict.reason in ("QUOTA", "MODEL")
+    message = str(error.message) if needs_a_person else f"status {error.status_code}"
     after = retry_after_seconds(error.response.headers.get("retry-after"))
     name, message = (text.replace(key, "(the key)") for text in (name, message))
     return ApiFailure(verdict, name[:100], message[:300], error.status_code, after)

@@ -22,14 +22,16 @@ class DagsterRuns:
     def __init__(self, database_url: str, site: StandIn, api: StandIn, **settings: Any) -> None:
         quick = {"crawl_min_interval_ms": 0, "crawl_sleep_min_ms": 0, "crawl_sleep_max_ms": 0}
         self.settings = Settings(naver_base_url=site.url, **{**quick, **settings})
-        self.defs = build_definitions(
-            self.settings,
-            {
-                "postgres": PostgresResource(database_url=database_url),
-                "chat": ChatResource(model="gpt-4o-mini", base_url=f"{api.url}/v1", api_key="sk-tests"),
-            },
-        )
+        self._database_url = database_url
         self.instance = dg.DagsterInstance.ephemeral()
+        self.defs = self.definitions(
+            ChatResource(model="gpt-4o-mini", base_url=f"{api.url}/v1", api_key="sk-tests")
+        )
+
+    def definitions(self, chat: ChatResource) -> dg.Definitions:
+        """The code location with this model client."""
+        postgres = PostgresResource(database_url=self._database_url)
+        return build_definitions(self.settings, {"postgres": postgres, "chat": chat})
 
     def run(
         self,
