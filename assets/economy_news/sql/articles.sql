@@ -31,10 +31,13 @@ WHERE day = %(day)s AND section = %(section)s
 ORDER BY passes, listed_at, position;
 
 -- name: settle_page
--- What became of a listed link; passes are counted per trouble. A link that was stored stays stored.
+-- What became of a listed link. Unreadable pages and failed fetches are counted each for themselves. A link
+-- that was stored stays stored.
 UPDATE news.listed_page
 SET status = %(status)s, reason = %(reason)s, looked_at = granary.now(),
-    passes = CASE WHEN status IN (%(status)s, 'LISTED') THEN passes + 1 ELSE 1 END
+    passes = CASE WHEN (status, %(status)s::text) IN (('PARSE_FAILED', 'FETCH_FAILED'),
+                                                      ('FETCH_FAILED', 'PARSE_FAILED'))
+                  THEN 1 ELSE passes + 1 END
 WHERE oid = %(oid)s AND aid = %(aid)s AND section = %(section)s AND status <> 'STORED';
 
 -- name: days_with_pages_waiting
