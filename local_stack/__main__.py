@@ -1,6 +1,7 @@
 """`python -m local_stack up | down | status | demo | dev | clean`: the project on one machine."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,11 @@ def up(stack: Stack) -> int:
     """Starts what is not running and says where it is."""
     _check_settings()
     services = stack.start()
-    migrate(stack)
+    try:
+        migrate(stack)
+    except StackError:
+        stack.stop([service.name for service in services if service.seconds is not None])
+        raise
     for service in services:
         print(_line(service))
     print("\n. .local/env    leads psql, aws, mongosh and dg to them")
@@ -85,10 +90,14 @@ def _check_settings() -> None:
 
     from orchestration.schedules import SEOUL
     from orchestration.settings import SettingsError, settings_from_environment
+    from resources.errors import ServiceNotConfigured
+    from resources.postgres import check_database_url
 
     try:
         settings_from_environment(datetime.now(SEOUL).date())
-    except SettingsError as error:
+        if os.environ.get("DATABASE_URL"):
+            check_database_url(os.environ["DATABASE_URL"])
+    except (SettingsError, ServiceNotConfigured) as error:
         raise StackError(str(error)) from None
 
 

@@ -74,7 +74,7 @@ class Faults:
             Fault(
                 plain[3],
                 "no JSON, twice",
-                {"schema": "quiz", "content": "not_json"},
+                {"schema": "content_quiz", "content": "not_json"},
                 "QUIZ_CONTENT",
                 "FAILED",
                 "invalid_output",

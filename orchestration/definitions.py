@@ -76,7 +76,9 @@ def _resources(settings: Settings) -> dict[str, Any]:
             skip_duplicates=settings.skip_duplicates,
             recheck_days=settings.recheck_days,
             retention_days=settings.article_retention_days,
-            permission=f"{permission.reference}; {permission.holder}" if permission else "",
+            permission=f"{permission.reference}; {permission.holder}; {permission.expires}"
+            if permission
+            else "",
             permission_expires=permission.expires.isoformat() if permission else "",
         ),
         "enrichment_rules": EnrichmentRules(

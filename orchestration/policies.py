@@ -33,8 +33,15 @@ CRAWL_MAX_SECONDS = 600
 # A pass ends by itself well before its run would be ended, so that nothing is cut off.
 CRAWL_SLICE_SECONDS = 480
 ENRICH_MAX_SECONDS = 900
+# Five kinds of results one after the other, each with time to settle what is under way.
+ENRICH_SLICE_SECONDS = 140
+
+REPAIR_MAX_SECONDS = 600
 
 LIVE_PRIORITY = "10"
+# Below the crawl, and bounded in dagster.yaml: a slow model must not take every place of the queue.
+SLOW_PRIORITY = "5"
+SLOW_TAG = {"granary/waits_for": "model"}
 
 
 def job_tags(max_seconds: int) -> dict[str, str]:
@@ -53,6 +60,11 @@ def automatic_run_tags(job_name: str, day: date) -> dict[str, str]:
         MAX_RETRIES_TAG: "0",
         PRIORITY_TAG: LIVE_PRIORITY,
     }
+
+
+def slow_run_tags(job_name: str, day: date) -> dict[str, str]:
+    """The same for a run that waits for a model most of its time: after crawls, and few at once."""
+    return {**automatic_run_tags(job_name, day), PRIORITY_TAG: SLOW_PRIORITY, **SLOW_TAG}
 
 
 def lock_of(job_name: str, day: date) -> str:

@@ -7,9 +7,13 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 
 from assets.economy_news.repair import economy_news_retention
+from assets.economy_news.rules import CrawlRules
 from orchestration.jobs import economy_news_crawl
 from orchestration.partitions import adjacent_sections, news_range_tags
-from orchestration.policies import automatic_run_tags
+from orchestration.policies import MAX_RETRIES_TAG, automatic_run_tags
+from resources.polite_site import SiteResource
+from resources.postgres import PostgresResource
+from sensors.economy_news import why_not_to_crawl
 
 SEOUL = ZoneInfo("Asia/Seoul")
 CRAWL_INTERVAL = timedelta(minutes=5)
@@ -48,10 +52,18 @@ def economy_news_crawl_schedule(sections: Sequence[str], is_on: bool) -> dg.Sche
     )
     def every_five_minutes(
         context: dg.ScheduleEvaluationContext,
+        postgres: PostgresResource,
+        news_site: SiteResource,
+        crawl_rules: CrawlRules,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         scheduled = context.scheduled_execution_time
         if datetime.now(scheduled.tzinfo) - scheduled > CRAWL_INTERVAL:
             yield dg.SkipReason(f"the tick of {scheduled:%H:%M} is late; the next one sees everything")
+            return
+        with postgres.connect() as connection:
+            reason = why_not_to_crawl(connection, news_site, crawl_rules)
+        if reason:
+            yield dg.SkipReason(reason)
             return
         yield from crawl_runs(scheduled, sections)
 
@@ -66,5 +78,6 @@ def economy_news_retention_schedule(is_on: bool) -> dg.ScheduleDefinition:
         cron_schedule="40 3 * * *",
         execution_timezone="Asia/Seoul",
         default_status=dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED,
+        tags={MAX_RETRIES_TAG: "0"},
         description="Empties the bodies of articles older than ARTICLE_RETENTION_DAYS.",
     )

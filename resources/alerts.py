@@ -13,9 +13,11 @@ from pydantic import Field
 log = logging.getLogger("granary.alerts")
 
 _RAISE = """
-INSERT INTO granary.alert (cause, day, message, raised_at)
+INSERT INTO granary.alert AS alert (cause, day, message, raised_at)
 VALUES (%(cause)s, granary.today(), %(message)s, granary.now())
-ON CONFLICT (cause, day) DO NOTHING
+ON CONFLICT (cause, day) DO UPDATE
+SET message = excluded.message, raised_at = excluded.raised_at, cleared_at = NULL
+WHERE alert.cleared_at IS NOT NULL
 RETURNING cause
 """
 

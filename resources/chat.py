@@ -6,6 +6,7 @@ The SDK's own retries are off: a failed call is the caller's to retry, at the ti
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 Messages = Sequence[Mapping[str, str]]
+_CODE = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 
 @dataclass(frozen=True)
@@ -163,13 +165,12 @@ def _failure_of_status(error: Any, key: str) -> ApiFailure:
     code, type_ = (name if isinstance(name, str) else None for name in (error.code, error.type))
     verdict = verdict_of(error.status_code, code, type_)
     name = code or type_ or f"status_{error.status_code}"
-    # A message may quote the request or the key. Only where a person must act is it worth that; the code
-    # says enough elsewhere.
-    needs_a_person = verdict.reason in ("QUOTA", "MODEL")
-    message = str(error.message) if needs_a_person else f"status {error.status_code}"
+    # No word of the provider's message is kept: it may quote the request or the key.
     after = retry_after_seconds(error.response.headers.get("retry-after"))
-    name, message = (text.replace(key, "(the key)") for text in (name, message))
-    return ApiFailure(verdict, name[:100], message[:300], error.status_code, after)
+    # Codes become labels and cells of tables; what is no code, or holds the key, says nothing there.
+    if not _CODE.fullmatch(name) or key in name:
+        name = "other"
+    return ApiFailure(verdict, name, f"status {error.status_code}", error.status_code, after)
 
 
 def _failure_of_connection(error: Any) -> ApiFailure:

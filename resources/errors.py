@@ -29,7 +29,14 @@ class ModelHasNoPrice(ServiceError):
 
 
 class SpendingCapReached(ServiceError):
-    """The day's cap leaves no room for this call; nothing was sent."""
+    """The day's cap leaves no room for this call; nothing was sent.
+
+    `by_this_call_alone`: the call can cost more than a whole day may.
+    """
+
+    def __init__(self, message: str, by_this_call_alone: bool = False) -> None:
+        super().__init__(message)
+        self.by_this_call_alone = by_this_call_alone
 
 
 class CrawlNotAllowed(ServiceError):

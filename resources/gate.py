@@ -11,11 +11,11 @@ import psycopg
 from psycopg.rows import class_row
 
 REMEDIES = {
-    "QUOTA": "pay the provider's bill or raise its limit, then run the job economy_news_resume_suspended",
-    "AUTH": "set a valid OPENAI_API_KEY, then run the job economy_news_resume_suspended",
-    "MODEL": "set OPENAI_MODEL to one that the key may use, then run the job economy_news_resume_suspended",
+    "QUOTA": "pay the provider's bill or raise its limit, then run the pipeline's job …_resume_suspended",
+    "AUTH": "set a valid OPENAI_API_KEY, then run the pipeline's job …_resume_suspended",
+    "MODEL": "set OPENAI_MODEL to one that the key may use, then run the pipeline's job …_resume_suspended",
     "BUDGET": "nothing to do: it opens at midnight in Seoul; to go on today, raise DAILY_SPENDING_CAP_USD "
-    "and run the job economy_news_resume_suspended",
+    "and run the pipeline's job …_resume_suspended",
 }
 
 _READ = """

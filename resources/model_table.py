@@ -87,7 +87,8 @@ def model_named(name: str, more_prices: dict[str, ModelPrice]) -> Model:
     known = _KNOWN.get(name)
     price = more_prices.get(name)
     if price is not None:
-        base = known or Model(name, price)
+        # GPT-5-class models refuse the parameter, whatever the rest of their name.
+        base = known or Model(name, price, takes_temperature=not name.startswith("gpt-5"))
         return Model(
             name,
             price,

@@ -63,6 +63,11 @@ class SiteResource(dg.ConfigurableResource):
     sleep_min_ms: int = 250
     sleep_max_ms: int = 700
 
+    @property
+    def host(self) -> str:
+        """Host and port, as the pace and the pauses know the site."""
+        return urlsplit(self.base_url).netloc
+
     @contextmanager
     def open(self, connection: psycopg.Connection, permission: str | None) -> Iterator["PoliteSite"]:
         """The site for the length of a run. Raises ServiceNotConfigured without an address."""

@@ -53,6 +53,10 @@ class PostgresResource(dg.ConfigurableResource):
         url = self.database_url or database_url_from_environment()
         try:
             connection = psycopg.connect(url, autocommit=True, connect_timeout=10, application_name="granary")
+        except psycopg.ProgrammingError:  # its message quotes the address with its password
+            raise ServiceNotConfigured(
+                "DATABASE_URL is no Postgres address; allowed: postgresql://user:password@host:port/name"
+            ) from None
         except psycopg.OperationalError as error:
             raise ServiceUnavailable(
                 f"Postgres at DATABASE_URL does not answer ({str(error).splitlines()[0]}): {HOW_TO_START}"

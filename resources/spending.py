@@ -7,12 +7,14 @@ reserved until the day ends: its call may have been charged.
 
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 
 import psycopg
 
 from resources.errors import SpendingCapReached
 from resources.model_table import Model
+
+KEPT_TO = Decimal("0.00000001")  # as the columns keep it: what is reserved is what is given back
 
 _RESERVE = """
 INSERT INTO granary.spending_day AS today (day, reserved_usd)
@@ -83,11 +85,12 @@ def reserve(
 
     Raises SpendingCapReached where the day's cap has no room for the most that the call can cost.
     """
-    usd = model.most_it_can_cost_usd(input_tokens, max_output_tokens)
+    usd = model.most_it_can_cost_usd(input_tokens, max_output_tokens).quantize(KEPT_TO, ROUND_UP)
     row = connection.execute(_RESERVE, {"usd": usd, "cap": cap_usd}).fetchone()
     if row is None:
         raise SpendingCapReached(
-            f"the day's cap DAILY_SPENDING_CAP_USD={cap_usd} has no room for a call of up to {usd:.4f} USD"
+            f"the day's cap DAILY_SPENDING_CAP_USD={cap_usd} has no room for a call of up to {usd:.4f} USD",
+            by_this_call_alone=cap_usd is not None and 0 < cap_usd < usd,
         )
     return Reservation(row[0], usd)
 

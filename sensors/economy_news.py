@@ -5,13 +5,22 @@ from collections.abc import Set as AbstractSet
 from datetime import date
 
 import dagster as dg
+import psycopg
 
 from assets.economy_news import job_store, store
 from assets.economy_news.models import DueJobs
+from assets.economy_news.rules import CrawlRules, EnrichmentRules
 from orchestration.partitions import news_range_tags
-from orchestration.policies import CRAWL_MAX_SECONDS, ENRICH_MAX_SECONDS, automatic_run_tags, lock_of
-from resources import gate
+from orchestration.policies import (
+    CRAWL_MAX_SECONDS,
+    ENRICH_MAX_SECONDS,
+    automatic_run_tags,
+    lock_of,
+    slow_run_tags,
+)
+from resources import gate, host_pace
 from resources.chat import ChatResource
+from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
 from sensors.live_runs import held_locks
 
@@ -31,7 +40,7 @@ def enrichment_runs(
     return [
         dg.RunRequest(
             run_key=f"{day.isoformat()}:{tick}",
-            tags={**news_range_tags(day, sections[day]), **automatic_run_tags(ENRICH_JOB, day)},
+            tags={**news_range_tags(day, sections[day]), **slow_run_tags(ENRICH_JOB, day)},
         )
         for day in sorted(sections, reverse=True)
         if lock_of(ENRICH_JOB, day) not in held
@@ -45,12 +54,22 @@ def left_over_runs(
     return [
         dg.RunRequest(
             run_key=f"{day.isoformat()}:{tick}",
-            run_config={"ops": {"economy_articles": {"config": {"read_lists": False}}}},
+            run_config={"ops": {"economy_articles": {"config": {"lists": "none"}}}},
             tags={**news_range_tags(day, sections), **automatic_run_tags(CRAWL_JOB, day)},
         )
         for day, sections in waiting
         if lock_of(CRAWL_JOB, day) not in held
     ]
+
+
+def why_not_to_crawl(connection: psycopg.Connection, site: SiteResource, rules: CrawlRules) -> str | None:
+    """Why a crawl would only fail now: switched off, no site, or a host that is left alone."""
+    if not rules.enabled:
+        return "crawling is switched off (CRAWL_ENABLED)"
+    if not site.base_url:
+        return "NAVER_BASE_URL is not set"
+    paused = host_pace.paused_until(connection, site.host)
+    return f"{site.host} is left alone until {paused[0]:%Y-%m-%d %H:%M %Z}: {paused[1]}" if paused else None
 
 
 def economy_news_sensors(is_on: bool) -> list[dg.SensorDefinition]:
@@ -64,8 +83,14 @@ def economy_news_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         description="Starts enrichment for the days and sections that have AI jobs pending or due.",
     )
     def article_jobs_due(
-        context: dg.SensorEvaluationContext, postgres: PostgresResource, chat: ChatResource
+        context: dg.SensorEvaluationContext,
+        postgres: PostgresResource,
+        chat: ChatResource,
+        enrichment_rules: EnrichmentRules,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        if not enrichment_rules.enabled:
+            yield dg.SkipReason("AI is switched off (AI_ENABLED)")
+            return
         with postgres.connect() as connection:
             due = job_store.due_jobs_by_partition(connection, PARTITIONS_A_TICK)
             shut = gate.read(connection, chat.gate_key) if due else None
@@ -89,9 +114,16 @@ def economy_news_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         description="Starts a crawl for past days whose pages were listed and could not be fetched yet.",
     )
     def pages_left_over(
-        context: dg.SensorEvaluationContext, postgres: PostgresResource
+        context: dg.SensorEvaluationContext,
+        postgres: PostgresResource,
+        news_site: SiteResource,
+        crawl_rules: CrawlRules,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         with postgres.connect() as connection:
+            reason = why_not_to_crawl(connection, news_site, crawl_rules)
+            if reason:
+                yield dg.SkipReason(reason)
+                return
             waiting = store.days_with_pages_waiting(connection, DAYS_A_TICK)
         held = held_locks(context.instance, CRAWL_JOB, CRAWL_MAX_SECONDS) if waiting else set()
         runs = left_over_runs(waiting, held, _next_tick(context)) if waiting else []

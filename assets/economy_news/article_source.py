@@ -7,7 +7,7 @@ ArticleUnreadable for one article; and what its resource raises for one that can
 import json
 from datetime import date
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from assets.economy_news.article_page import (
     Article,
@@ -55,10 +55,9 @@ class NaverPages:
         if cursor is None:
             path = f"/breakingnews/section/101/{code}?date={date_text}"
             return parse_list_page(self._body(path), extra_hosts=self._own_hosts)
-        path = (
-            f"/section/template/{FRAGMENT}?sid=101&sid2={code}&cluid=&pageNo={number}"
-            f"&date={date_text}&next={cursor}"
-        )
+        # The cursor comes from a page: quoted, it cannot add to the request.
+        query = {"sid": 101, "sid2": code, "cluid": "", "pageNo": number, "date": date_text, "next": cursor}
+        path = f"/section/template/{FRAGMENT}?{urlencode(query)}"
         return parse_list_fragment(_rendered(self._body(path)), extra_hosts=self._own_hosts)
 
     def article(self, oid: str, aid: str) -> Article:

@@ -37,6 +37,7 @@ class ArticleStore:
         The body's near-duplicates are looked for under a lock of the day, so of two crawls that store
         two copies of one wire story at once, the second sees the first.
         """
+        store.lock_page(self._connection, article.oid, article.aid)
         store.lock_day(self._connection, partition.day)
         signature = near_duplicates.signature(article.body)
         article_id = store.insert_article(
@@ -87,6 +88,7 @@ class ArticleStore:
             article_id,
             prompt_version=self._rules.summary_prompt_version,
             model=self._rules.model,
+            min_characters=least,
             skip_duplicates=self._rules.skip_duplicates,
         ):
             counts["summary_job"] += 1

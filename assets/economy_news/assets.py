@@ -9,22 +9,21 @@ import dagster as dg
 
 from assets.economy_news import checks, job_report, job_store, result_kinds, store
 from assets.economy_news.enrichment import Enricher
-from assets.economy_news.models import Partition
+from assets.economy_news.models import Lists, Partition
 from assets.economy_news.partition_metadata import (
     article_metadata,
     completeness_metadata,
-    failed_items_table,
     materialise_the_good_ones,
     record,
     result_metadata,
+    unsettled_items_table,
 )
 from assets.economy_news.result_kinds import ResultKind
 from assets.economy_news.rules import CrawlRules, EnrichmentRules
-from orchestration.failures import permanent_errors_end_the_step
+from orchestration.failures import failures_by_owner
 from orchestration.partitions import day_by_section, days_and_sections
 from orchestration.policies import (
     CRAWL_SLICE_SECONDS,
-    INFRASTRUCTURE_RETRIES,
     NAVER_POOL,
     ONE_RUN_PER_RANGE,
     OPENAI_POOL,
@@ -43,8 +42,9 @@ MAX_LISTED_ITEMS = 50
 class CrawlConfig(dg.Config):
     """What one crawl run does."""
 
-    read_lists: bool = True
-    """False: fetch only what earlier passes listed and could not fetch yet."""
+    lists: Lists = Lists.needed
+    """needed: a past day's lists are read to their end once; again: once more; none: fetch only what earlier
+    passes listed and could not fetch yet."""
 
 
 class Redo(Enum):
@@ -68,7 +68,6 @@ class RedoConfig(dg.Config):
     kinds={"postgres", "html"},
     partitions_def=day_by_section,
     backfill_policy=ONE_RUN_PER_RANGE,
-    retry_policy=INFRASTRUCTURE_RETRIES,
     pool=NAVER_POOL,
     code_version="1",
     check_specs=[checks.BODIES, checks.DATES],
@@ -90,9 +89,9 @@ def economy_articles(
 
     if not crawl_rules.enabled:
         raise dg.Failure(description="crawling is switched off (CRAWL_ENABLED)", allow_retries=False)
-    with permanent_errors_end_the_step(), postgres.connect() as connection:
+    with failures_by_owner(context), postgres.connect() as connection:
         run = CrawlRun(connection, crawl_rules, alerts, context.run_id, chat.model, CRAWL_SLICE_SECONDS)
-        run.crawl(news_site, _partitions(context), config.read_lists)
+        run.crawl(news_site, _partitions(context), config.lists)
         done = list(run.passes)
         articles, pages = store.article_counts(connection, done), store.page_counts(connection, done)
     metadata = {
@@ -101,17 +100,16 @@ def economy_articles(
         )
         for partition in done
     }
+    counts = run.counts()
+    found = [
+        checks.bodies(run.layout_changed, run.share_with_body(), counts["parse_fail"]),
+        checks.dates(counts["published_at_null"], counts["saved"]),
+    ]
     if run.failures:
-        materialise_the_good_ones(context, metadata)
+        materialise_the_good_ones(context, metadata, found)
         raise dg.Failure(description=run.explain_failures(), allow_retries=False)
     record(context, metadata)
-    counts = run.counts()
-    return dg.MaterializeResult(
-        check_results=[
-            checks.bodies(run.layout_changed, run.share_with_body(), counts["parse_fail"]),
-            checks.dates(counts["published_at_null"], counts["saved"]),
-        ]
-    )
+    return dg.MaterializeResult(check_results=found)
 
 
 def _ai_asset(kind: ResultKind, made_from: dg.AssetsDefinition, **more: Any) -> Callable[..., Any]:
@@ -122,7 +120,6 @@ def _ai_asset(kind: ResultKind, made_from: dg.AssetsDefinition, **more: Any) -> 
         kinds={"postgres", "openai"},
         partitions_def=day_by_section,
         backfill_policy=ONE_RUN_PER_RANGE,
-        retry_policy=INFRASTRUCTURE_RETRIES,
         pool=OPENAI_POOL,
         code_version=kind.prompt.version,
         deps=[made_from],
@@ -145,7 +142,7 @@ def article_summaries(
     Settles the SUMMARY jobs that are pending or due; an API error settles its job and fails no step.
     """
     _settle_jobs(result_kinds.SUMMARY, context, config, postgres, chat, enrichment_rules, alerts)
-    with postgres.connect() as connection:
+    with failures_by_owner(context), postgres.connect() as connection:
         partitions = _partitions(context)
         check = checks.numbers(job_report.unpublishable_summaries(connection, partitions))
     return dg.MaterializeResult(check_results=[check])
@@ -162,7 +159,7 @@ def article_term_cards(
 ) -> dg.MaterializeResult:
     """Three finance terms of every summary (news.term_card), and the dictionary of terms (news.term)."""
     _settle_jobs(result_kinds.TERM_CARDS, context, config, postgres, chat, enrichment_rules, alerts)
-    with postgres.connect() as connection:
+    with failures_by_owner(context), postgres.connect() as connection:
         partitions = _partitions(context)
         check = checks.terms(job_report.foreign_highlights(connection, partitions))
     return dg.MaterializeResult(check_results=[check])
@@ -213,7 +210,6 @@ def article_term_quizzes(
     kinds={"postgres"},
     partitions_def=day_by_section,
     backfill_policy=ONE_RUN_PER_RANGE,
-    retry_policy=INFRASTRUCTURE_RETRIES,
     code_version="1",
     deps=[article_term_quizzes, article_insights, article_content_quizzes],
     check_specs=[checks.SETTLED],
@@ -227,24 +223,29 @@ def article_completeness(
     """
     started = time.monotonic()
     partitions = _partitions(context)
-    with permanent_errors_end_the_step(), postgres.connect() as connection:
+    with failures_by_owner(context), postgres.connect() as connection:
         states = job_report.completeness(connection, partitions)
         items = job_report.unsettled_items(connection, partitions, MAX_LISTED_ITEMS)
         claimed, settled = job_store.claims_of_run(connection, context.run_id)
         shut = gate.read(connection, chat.gate_key)
-    table = failed_items_table(items)
+    tables = {
+        partition: unsettled_items_table([item for item in items if (item.day, item.section) == partition])
+        for partition in partitions
+    }
     seconds = time.monotonic() - started
     metadata = {
-        partition: completeness_metadata(states[partition], table, seconds) for partition in partitions
+        partition: completeness_metadata(states[partition], tables[partition], seconds)
+        for partition in partitions
     }
     problem = shut.explain() if shut else None
     if problem is None and claimed and not settled:
         problem = f"the run claimed {claimed} jobs and settled none; the table on the asset says why"
+    check = checks.settled(list(states.values()), unsettled_items_table(items))
     if problem is not None:
-        materialise_the_good_ones(context, metadata)
+        materialise_the_good_ones(context, metadata, [check])
         raise dg.Failure(description=problem, allow_retries=False)
     record(context, metadata)
-    return dg.MaterializeResult(check_results=[checks.settled(list(states.values()), table)])
+    return dg.MaterializeResult(check_results=[check])
 
 
 def _settle_jobs(
@@ -259,10 +260,11 @@ def _settle_jobs(
     """Settles the jobs of one kind in the run's partitions and records how each partition stands."""
     started = time.monotonic()
     partitions = _partitions(context)
-    with permanent_errors_end_the_step(), postgres.connect() as connection:
+    with failures_by_owner(context), postgres.connect() as connection:
         enricher = Enricher(kind, partitions, context.run_id, connection, chat, rules, alerts)
         if config.redo is not Redo.nothing:
-            again = enricher.ask_again(everything=config.redo is Redo.all)
+            tried_before = filter(None, (context.run.root_run_id, context.run.parent_run_id))
+            again = enricher.ask_again(config.redo is Redo.all, list(tried_before))
             context.log.info(f"{kind.job_type}: {again} results are asked for again")
         outcome = enricher.run()
         jobs = job_report.jobs_by_partition(

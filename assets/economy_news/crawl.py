@@ -41,11 +41,11 @@ class ListRules:
 
 @dataclass
 class SectionPass:
-    """What one pass over a section did; the keys of `counts` are the contract's counter names."""
+    """What one pass over a section did: counted by the statuses of crawler_articles_total, and jobs made."""
 
     partition: Partition
     counts: Counter[str] = field(default_factory=Counter)
-    ran_out_of_time: bool = False
+    list_is_unfinished: bool = False
 
 
 class SectionCrawler:
@@ -76,10 +76,13 @@ class SectionCrawler:
         started = time.monotonic()
         try:
             if list_rules is not None:
-                new, counts = self._read_list(partition, list_rules)
+                new, counts, to_its_end = self._read_list(partition, list_rules)
                 with self._connection.transaction():
                     store.list_pages(self._connection, partition, new)
+                    if to_its_end and not list_rules.is_live:
+                        store.note_read_list(self._connection, partition)
                     self._count(done, counts)
+                done.list_is_unfinished = not to_its_end
             self._fetch_waiting(done)
             if self._recheck_days:
                 self._look_again(done)
@@ -93,12 +96,15 @@ class SectionCrawler:
 
     def _read_list(
         self, partition: Partition, rules: ListRules
-    ) -> tuple[list[tuple[str, str]], Counter[str]]:
-        """The links that the section's lists had not shown before, in list order, and what to count."""
+    ) -> tuple[list[tuple[str, str]], Counter[str], bool]:
+        """The links that the section's lists had not shown before, in list order, what to count, and whether
+        the lists were read as far as they should be."""
         counts: Counter[str] = Counter()
         new: dict[tuple[str, str], None] = {}
         streak, cursor = 0, None
         for number in range(1, rules.max_pages + 1):
+            if number > 1 and self._out_of_time():
+                return list(new), counts, False
             with self._timed("list", partition.section):
                 page = self._source.list_page(partition.day, partition.section, number, cursor)
             known = store.known_pages(self._connection, partition.section, page.article_ids)
@@ -112,18 +118,17 @@ class SectionCrawler:
                 streak += 1
                 if rules.is_live and streak >= rules.stop_after_seen_streak:
                     counts["stop_after_seen_streak"] += 1
-                    return list(new), counts
+                    return list(new), counts, True
             # A cursor that does not move would show the same page for ever.
             if not page.has_next or page.next_cursor in (None, cursor):
                 break
             cursor = page.next_cursor
-        return list(new), counts
+        return list(new), counts, True
 
     def _fetch_waiting(self, done: SectionPass) -> None:
         failures_in_a_row = 0
         for page in store.pages_to_fetch(self._connection, done.partition):
             if self._out_of_time():
-                done.ran_out_of_time = True
                 return
             failed = self._fetch(page, done)
             failures_in_a_row = failures_in_a_row + 1 if failed else 0

@@ -15,12 +15,16 @@ from assets.economy_news.article_source import NaverPages
 from assets.economy_news.article_storing import ArticleStore, StoringRules
 from assets.economy_news.crawl import ListRules, SectionCrawler, SectionPass
 from assets.economy_news.list_page import ListLayoutChanged
-from assets.economy_news.models import Partition
+from assets.economy_news.models import Lists, Partition
 from assets.economy_news.rules import CrawlRules
 from resources.alerts import AlertResource
 from resources.errors import CrawlNotAllowed, FetchFailed, HostPaused
 from resources.polite_site import PoliteSite, SiteResource
 
+OUT_OF_TIME = (
+    "out of time: launch it again, it goes on where this run stopped (what was listed already is fetched by "
+    "the sensor pages_left_over)"
+)
 LIST_LAYOUT_ALARM = "economy_news:list_layout"
 SITE_ALARM = "economy_news:site"
 PAGE_LAYOUT_ALARM = "economy_news:article_layout"
@@ -53,13 +57,17 @@ class CrawlRun:
         self.seconds: dict[Partition, float] = {}
         self.failures: dict[Partition, str] = {}
 
-    def crawl(self, site: SiteResource, partitions: Sequence[Partition], read_lists: bool) -> None:
+    def crawl(self, site: SiteResource, partitions: Sequence[Partition], lists: Lists = Lists.needed) -> None:
         """Passes over every partition; `failures` says which could not be read and why.
 
         Raises CrawlNotAllowed for an expired permission and ServiceNotConfigured without a site.
         """
         today, first_live_day = store.today_and_first_live_day(self._connection)
-        permission = self._rules.permission_on(today)
+        try:
+            permission = self._rules.permission_on(today)
+        except CrawlNotAllowed as error:
+            self._alerts.raise_(self._connection, f"{SITE_ALARM}:permission", str(error))
+            raise
         articles = ArticleStore(self._connection, self._storing_rules(permission))
         with site.open(self._connection, permission) as pages:
             crawler = SectionCrawler(
@@ -70,8 +78,12 @@ class CrawlRun:
                 self._rules.recheck_days,
             )
             for partition in partitions:
-                lists = self._list_rules(partition.day, first_live_day) if read_lists else None
-                if not self._crawl_section(crawler, partition, lists, pages):
+                # A live list is read in any case: what scrolls off it is not seen again.
+                if self._out_of_time() and partition.day < first_live_day:
+                    self.failures[partition] = OUT_OF_TIME
+                elif not self._crawl_section(
+                    crawler, partition, self._list_rules(partition, first_live_day, lists), pages
+                ):
                     break
             else:
                 if self.counts()["scanned"] or self.counts()["saved"]:
@@ -110,6 +122,8 @@ class CrawlRun:
         started = time.monotonic()
         try:
             self.passes[partition] = crawler.crawl(partition, lists)
+            if self.passes[partition].list_is_unfinished:
+                self.failures[partition] = OUT_OF_TIME
         except (ListLayoutChanged, FetchFailed) as error:
             self.failures[partition] = f"{type(error).__name__}: {error}"
         except (CrawlNotAllowed, HostPaused) as error:
@@ -123,8 +137,13 @@ class CrawlRun:
     def _out_of_time(self) -> bool:
         return time.monotonic() - self._started > self._slice_seconds
 
-    def _list_rules(self, day: date, first_live_day: date) -> ListRules:
-        is_live = day >= first_live_day
+    def _list_rules(self, partition: Partition, first_live_day: date, lists: Lists) -> ListRules | None:
+        """None where no list is to be read: only what waits, or a past day that was read to its end."""
+        is_live = partition.day >= first_live_day
+        if lists is Lists.none:
+            return None
+        if lists is Lists.needed and not is_live and store.list_was_read(self._connection, partition):
+            return None
         return ListRules(
             is_live=is_live,
             max_pages=self._rules.max_pages if is_live else self._rules.backfill_max_pages,
@@ -143,9 +162,9 @@ class CrawlRun:
 
     def _alarm_about_layouts(self) -> None:
         self.layout_changed = self._layout_has_changed()
-        lists = [reason for reason in self.failures.values() if reason.startswith("ListLayoutChanged")]
+        unreadable = [one for one in self.failures.values() if one.startswith("ListLayoutChanged")]
         self._alarm_if(
-            bool(lists),
+            bool(unreadable),
             LIST_LAYOUT_ALARM,
             f"section lists cannot be read ({self.explain_failures()}): look at the page in a browser, then "
             "mend assets/economy_news/list_page.py",
@@ -160,5 +179,5 @@ class CrawlRun:
     def _alarm_if(self, is_wrong: bool, cause: str, message: str) -> None:
         if is_wrong:
             self._alerts.raise_(self._connection, cause, message)
-        elif self.counts()["saved"]:
+        elif self.counts()["scanned"] and self.counts()["saved"]:
             self._alerts.clear(self._connection, cause)

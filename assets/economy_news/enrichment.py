@@ -15,13 +15,12 @@ from assets.economy_news import job_store
 from assets.economy_news.models import Claim, Partition
 from assets.economy_news.result_kinds import ResultKind
 from assets.economy_news.rules import EnrichmentRules
-from assets.economy_news.settlement import Asking, Outcome, Settlement
+from assets.economy_news.settlement import Asking, Outcome, Question, Settlement
 from resources import gate, spending
 from resources.alerts import AlertResource
 from resources.api_failure import ApiFailure
 from resources.chat import ChatAnswer, ChatResource, JsonSchema
 from resources.errors import SpendingCapReached
-from resources.spending import Usage
 
 
 class Enricher:
@@ -47,25 +46,30 @@ class Enricher:
         self._schema = JsonSchema(kind.prompt.schema_name, kind.prompt.schema)
         self._settlement = Settlement(kind, run_id, connection, chat, rules)
         self._waiting: deque[Claim] = deque()
+        self._repairs: deque[Question] = deque()
+        self._ends_at = time.monotonic() + rules.slice_seconds
         self._asked: dict[Future[ChatAnswer], Asking] = {}
         self._may_claim = True
         self._is_probe = False
         self._renewed_at = time.monotonic()
 
-    def ask_again(self, everything: bool) -> int:
-        """How many results of the partitions were made jobs again: the outdated ones, or all."""
+    def ask_again(self, everything: bool, tries_again: Sequence[str] = ()) -> int:
+        """How many results of the partitions were made jobs again: the outdated ones, or all.
+
+        What the runs named in `tries_again` have made already is left alone.
+        """
         return job_store.redo_results(
             self._connection,
             self._kind.job_type,
             self._partitions,
             prompt_version=self._kind.prompt.version,
             model=self._chat.model,
-            run_id=self._run_id,
+            run_ids=[self._run_id, *tries_again],
             everything=everything,
         )
 
     def run(self) -> Outcome:
-        """Claims and settles until nothing is left that this run may take.
+        """Claims and settles until nothing is left that this run may take, or its slice of time is over.
 
         An API error never raises: it settles its job. A database that fails raises psycopg's errors;
         what was claimed then comes back when its lease runs out, or sooner when the run has ended.
@@ -82,9 +86,7 @@ class Enricher:
             self._fill(pool)
             while self._asked:
                 done, _ = wait(self._asked, self._rules.lease_seconds / 3, FIRST_COMPLETED)
-                repairs = self._settle([(future, self._asked.pop(future)) for future in done])
-                for repair in repairs:
-                    self._ask(pool, repair.claim, repair.messages, repair.spent, repair.number)
+                self._settle([(future, self._asked.pop(future)) for future in done])
                 self._renew_leases()
                 self._fill(pool)
         except BaseException:
@@ -109,12 +111,19 @@ class Enricher:
         return self._is_probe
 
     def _fill(self, pool: ThreadPoolExecutor) -> None:
-        """Keeps as many calls under way as allowed."""
+        """Keeps as many calls under way as allowed, until there is no room, no work or no time."""
+        if time.monotonic() > self._ends_at:
+            self._stop()
         while len(self._asked) < (1 if self._is_probe else self._rules.concurrency):
-            if not self._waiting and not self._claim():
+            if self._repairs:
+                question = self._repairs.popleft()
+            elif self._waiting or self._claim():
+                claim = self._waiting.popleft()
+                question = Question(claim, self._kind.prompt.messages(self._kind.texts(claim)))
+            else:
                 return
-            claim = self._waiting.popleft()
-            self._ask(pool, claim, self._kind.prompt.messages(self._kind.texts(claim)), Usage(), 1)
+            if not self._ask(pool, question):
+                return
 
     def _claim(self) -> bool:
         """True if there is something to ask now."""
@@ -129,7 +138,6 @@ class Enricher:
                 run_id=self._run_id,
                 limit=limit,
                 lease_seconds=self._rules.lease_seconds,
-                prompt_version=self._kind.prompt.version,
                 model=self._chat.model,
                 provider_key=self._chat.gate_key.provider_key,
                 is_probe=self._is_probe,
@@ -141,49 +149,50 @@ class Enricher:
         self._waiting.extend(claims)
         return bool(claims)
 
-    def _ask(
-        self,
-        pool: ThreadPoolExecutor,
-        claim: Claim,
-        messages: list[dict[str, str]],
-        spent: Usage,
-        number: int,
-    ) -> None:
+    def _ask(self, pool: ThreadPoolExecutor, question: Question) -> bool:
+        """False where the day's money leaves no room now: what is under way may give some back."""
         try:
             reservation = spending.reserve(
                 self._connection,
                 self._chat.priced_model,
-                self._chat.most_input_tokens(messages, self._schema),
+                self._chat.most_input_tokens(question.messages, self._schema),
                 self._chat.max_output_tokens,
                 self._rules.cap_usd,
             )
         except SpendingCapReached as error:
-            self._settlement.shut_gate("BUDGET", str(error))
-            self._stop()
-            job_store.release_claims(self._connection, self._run_id, [claim])
-            return
-        future = pool.submit(self._chat.ask, messages, self._schema)
-        self._asked[future] = Asking(claim, messages, reservation, spent, number, self._is_probe)
+            if error.by_this_call_alone:
+                self._settlement.refuse(question.claim, "costs_more_than_the_cap", str(error))
+                self._write()
+                return True
+            self._repairs.appendleft(question)
+            if not self._asked:
+                self._settlement.shut_gate("BUDGET", str(error))
+                self._stop()
+            return False
+        future = pool.submit(self._chat.ask, question.messages, self._schema)
+        self._asked[future] = Asking(question, reservation, self._is_probe)
+        return True
 
-    def _settle(self, done: Sequence[tuple[Future[ChatAnswer], Asking]]) -> list[Asking]:
-        """Writes down what came back, in one transaction; gives back what must be asked once more."""
-        repairs = []
+    def _settle(self, done: Sequence[tuple[Future[ChatAnswer], Asking]]) -> None:
+        """Writes down what came back, in one transaction; what must be asked once more is next in line."""
         settlement = self._settlement
-        with self._connection.transaction():
-            for future, asking in done:
-                try:
-                    repair = settlement.answered(asking, future.result())
-                except ApiFailure as failure:
-                    settlement.failed(asking, failure)
-                else:
-                    repairs += [] if repair is None else [repair]
-            settlement.write()
+        for future, asking in done:
+            try:
+                repair = settlement.answered(asking, future.result())
+            except ApiFailure as failure:
+                settlement.failed(asking, failure)
+            else:
+                self._repairs.extend([repair] if repair else [])
+        self._write()
         if settlement.outcome.shut is not None and not self._is_probe:
             self._stop()
         elif self._is_probe and settlement.outcome.shut is None:
             self._is_probe, self._may_claim = False, True
+
+    def _write(self) -> None:
+        with self._connection.transaction():
+            self._settlement.write()
         self._tell()
-        return repairs
 
     def _renew_leases(self) -> None:
         """Renews every lease of this run once a third of its time has gone; forgets what is lost."""
@@ -191,16 +200,22 @@ class Enricher:
             return
         self._renewed_at = time.monotonic()
         mine = [claim.job_id for claim in self._waiting]
-        mine += [asking.claim.job_id for asking in self._asked.values()]
+        mine += [question.claim.job_id for question in self._repairs]
+        mine += [asking.question.claim.job_id for asking in self._asked.values()]
         kept = job_store.renew_leases(self._connection, self._run_id, mine, self._rules.lease_seconds)
         self._waiting = deque(claim for claim in self._waiting if claim.job_id in kept)
 
     def _stop(self) -> None:
-        """Asks nothing more; claims that were not asked go back."""
+        """Asks nothing more. Claims that were not asked go back; an answer to be mended waits a minute."""
         self._may_claim = False
-        job_store.release_claims(self._connection, self._run_id, list(self._waiting))
+        unasked = [*self._waiting, *(question.claim for question in self._repairs if question.number == 1)]
+        job_store.release_claims(self._connection, self._run_id, unasked)
+        for question in self._repairs:
+            if question.number > 1:
+                self._settlement.put_off(question.claim, "asking_stopped", seconds=60)
         self._waiting.clear()
-        self._tell()
+        self._repairs.clear()
+        self._write()
 
     def _give_back(self) -> None:
         """An interrupted run leaves nothing leased; where the database is gone, the leases run out."""

@@ -6,7 +6,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from assets.economy_news.job_store import SQL
-from assets.economy_news.models import FailedItem, JobType, Partition, PartitionJobs, PartitionState
+from assets.economy_news.models import JobType, Partition, PartitionJobs, PartitionState, UnsettledItem
 from assets.economy_news.store import columns
 
 
@@ -40,10 +40,10 @@ def completeness(
 
 def unsettled_items(
     connection: psycopg.Connection, partitions: Sequence[Partition], limit: int
-) -> list[FailedItem]:
+) -> list[UnsettledItem]:
     """Jobs that failed, are suspended or wait for a retry, the latest first."""
     rows = connection.execute(SQL["unsettled_items"], {**columns(partitions), "limit": limit})
-    return [FailedItem(*row) for row in rows]
+    return [UnsettledItem(*row) for row in rows]
 
 
 def unpublishable_summaries(

@@ -23,13 +23,16 @@ def add_summary_job(
     *,
     prompt_version: str,
     model: str,
+    min_characters: int,
     skip_duplicates: bool,
 ) -> bool:
-    """True if the article got a job; False where it has one, or shares that of its first near-duplicate."""
+    """True if the article got a job; False where it has one, shares that of its first near-duplicate, is too
+    short (`min_characters` 0: no article gets one) or has lost its body."""
     parameters = {
         "article_id": article_id,
         "prompt_version": prompt_version,
         "model": model,
+        "min_characters": min_characters,
         "skip_duplicates": skip_duplicates,
     }
     return connection.execute(SQL["add_summary_job"], parameters).fetchone() is not None
@@ -64,16 +67,19 @@ def redo_results(
     *,
     prompt_version: str,
     model: str,
-    run_id: str,
+    run_ids: Sequence[str],
     everything: bool,
 ) -> int:
-    """How many results were asked for again: the outdated ones, or all, that this run has not just made."""
+    """How many results were asked for again: the outdated ones, or all, that these runs have not made.
+
+    `run_ids` are this run and those that it tries again.
+    """
     parameters = {
         **columns(partitions),
         "job_type": job_type,
         "prompt_version": prompt_version,
         "model": model,
-        "run_id": run_id,
+        "run_ids": list(run_ids),
         "everything": everything,
     }
     return len(connection.execute(SQL["redo_results"], parameters).fetchall())
@@ -98,7 +104,6 @@ def claim_jobs(
     run_id: str,
     limit: int,
     lease_seconds: float,
-    prompt_version: str,
     model: str,
     provider_key: str,
     is_probe: bool = False,
@@ -110,7 +115,6 @@ def claim_jobs(
         "run_id": run_id,
         "limit": limit,
         "lease_seconds": lease_seconds,
-        "prompt_version": prompt_version,
         "model": model,
         "provider_key": provider_key,
         "is_probe": is_probe,
@@ -143,9 +147,17 @@ def free_jobs_of_run(connection: psycopg.Connection, run_id: str, delay_seconds:
 
 
 def finish_successes(
-    connection: psycopg.Connection, run_id: str, successes: Sequence[Success]
+    connection: psycopg.Connection,
+    run_id: str,
+    successes: Sequence[Success],
+    *,
+    prompt_version: str,
+    model: str,
 ) -> dict[int, int]:
-    """The ids of the new results (news.ai_result) by job id, of those claims that are still ours."""
+    """The ids of the new results (news.ai_result) by job id, of those claims that are still ours.
+
+    Prompt and model are what was asked; the job may have been made under others.
+    """
     finishes = [
         {
             "job_id": success.claim.job_id,
@@ -154,7 +166,12 @@ def finish_successes(
         }
         for success in successes
     ]
-    parameters = {"run_id": run_id, "finishes": Jsonb(finishes)}
+    parameters = {
+        "run_id": run_id,
+        "finishes": Jsonb(finishes),
+        "prompt_version": prompt_version,
+        "model": model,
+    }
     return dict(connection.execute(SQL["finish_successes"], parameters).fetchall())
 
 

@@ -2,7 +2,7 @@
 
 from datetime import date, datetime
 from decimal import Decimal
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +16,14 @@ class JobType(StrEnum):
     INSIGHT = "INSIGHT"
     QUIZ_CONTENT = "QUIZ_CONTENT"
     QUIZ_TERM = "QUIZ_TERM"
+
+
+class Lists(Enum):
+    """Which section lists a run reads. Lower case: Dagster's config knows enums by their names."""
+
+    needed = "needed"
+    again = "again"
+    none = "none"
 
 
 class Partition(NamedTuple):
@@ -50,11 +58,12 @@ class Claim(NamedTuple):
 
 
 class Success(BaseModel):
-    """A claim that brought a result: what its calls cost, and the hash of what is made from it."""
+    """A claim that brought a result: what its calls cost, what it was made from, what is made from it."""
 
     model_config = ConfigDict(frozen=True)
 
     claim: Claim
+    input_hash: str
     output_hash: str
     input_tokens: int
     cached_tokens: int
@@ -88,6 +97,8 @@ class PartitionJobs(BaseModel):
     failed: int = 0
     suspended: int = 0
     outdated: int = 0
+    cost_usd: float = 0.0
+    """Of all results that are stored, earlier ones included."""
 
 
 class DueJobs(NamedTuple):
@@ -98,9 +109,11 @@ class DueJobs(NamedTuple):
     jobs: int
 
 
-class FailedItem(NamedTuple):
-    """A job that needs a look: an id, where it stands and why. Never any text of the article."""
+class UnsettledItem(NamedTuple):
+    """A job that waits for a retry, is suspended or failed, and why. Never any text of the article."""
 
+    day: date
+    section: str
     article_id: int
     job_type: str
     status: str

@@ -16,7 +16,8 @@ _UNITS = {
     "만": Decimal(10) ** 4,
     "천": Decimal(10) ** 3,
 }
-_DIGITS = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+# Bounded, so that a page of digits is no arithmetic of a million places.
+_DIGITS = r"\d{1,3}(?:,\d{3}){1,8}(?:\.\d{1,12})?|\d{1,24}(?:\.\d{1,12})?"
 _AMOUNT = re.compile(
     rf"(?P<number>{_DIGITS})\s?(?P<unit>천조|천억|천만|백만|조|억|만|천)?(?P<percent>\s?(?:%포인트|%p|%|퍼센트|％))?"
 )

@@ -10,11 +10,11 @@ import dagster as dg
 
 from assets.economy_news.models import (
     ArticleCounts,
-    FailedItem,
     PageCounts,
     Partition,
     PartitionJobs,
     PartitionState,
+    UnsettledItem,
 )
 from orchestration.partitions import news_key
 from resources.spending import Usage
@@ -40,18 +40,19 @@ def result_metadata(jobs: PartitionJobs, usage: Usage, seconds: float) -> Metada
     return {
         **_items(jobs.done, jobs.waiting, jobs.failed, jobs.suspended, jobs.outdated),
         **_usage(usage, seconds),
+        "cost_usd_total": jobs.cost_usd,
     }
 
 
 def completeness_metadata(
-    state: PartitionState, failed_items: dg.MarkdownMetadataValue, seconds: float
+    state: PartitionState, unsettled: dg.MarkdownMetadataValue, seconds: float
 ) -> Metadata:
     """Of one partition of `article_completeness`: an item is an article that should have AI results."""
     return {
         **_items(state.done, state.waiting, state.failed, state.suspended),
         **_usage(Usage(), seconds),
         "articles": state.articles,
-        "unsettled": failed_items,
+        "unsettled": unsettled,
     }
 
 
@@ -62,16 +63,29 @@ def record(context: dg.AssetExecutionContext, metadata: Mapping[Partition, Metad
 
 
 def materialise_the_good_ones(
-    context: dg.AssetExecutionContext, metadata: Mapping[Partition, Metadata]
+    context: dg.AssetExecutionContext,
+    metadata: Mapping[Partition, Metadata],
+    check_results: Sequence[dg.AssetCheckResult],
 ) -> None:
-    """Logs what was done before the step fails: a failing step logs no materialisation by itself."""
+    """Logs what was done and found before the step fails: a failing step logs neither by itself."""
+    for result in check_results:
+        assert result.check_name is not None
+        context.log_event(
+            dg.AssetCheckEvaluation(
+                asset_key=context.asset_key,
+                check_name=result.check_name,
+                passed=bool(result.passed),
+                metadata=result.metadata,
+                severity=result.severity,
+            )
+        )
     for partition, values in metadata.items():
         context.log_event(
             dg.AssetMaterialization(context.asset_key, partition=news_key(*partition), metadata=dict(values))
         )
 
 
-def failed_items_table(items: Sequence[FailedItem]) -> dg.MarkdownMetadataValue:
+def unsettled_items_table(items: Sequence[UnsettledItem]) -> dg.MarkdownMetadataValue:
     """A Markdown table of ids, status and reason; "none" where there is nothing."""
     if not items:
         return dg.MetadataValue.md("none")

@@ -42,8 +42,8 @@ SCHEMA = {
         }
     },
 }
-CONTENT_PROMPT = read_prompt("quiz_content", "quiz", SCHEMA)
-TERM_PROMPT = read_prompt("quiz_term", "quiz", SCHEMA)
+CONTENT_PROMPT = read_prompt("quiz_content", "content_quiz", SCHEMA)
+TERM_PROMPT = read_prompt("quiz_term", "term_quiz", SCHEMA)
 
 
 class Question(BaseModel):

@@ -8,6 +8,7 @@ from pydantic import Field
 from assets.economy_news import repair_store, result_kinds
 from assets.economy_news.article_url import article_ids_on_any_host
 from assets.economy_news.rules import CrawlRules
+from orchestration.policies import REPAIR_MAX_SECONDS, job_tags
 from resources import gate
 from resources.alerts import AlertResource
 from resources.chat import ChatResource
@@ -57,6 +58,7 @@ def resume_suspended_jobs(
         with connection.transaction():
             _expect(repair_store.statuses(connection, config.job_ids), config.job_ids, "SUSPENDED")
             resumed = repair_store.resume_suspended(connection, config.job_ids, reason)
+            _expect_all(config.job_ids, set(resumed))
             opened = gate.open_(connection, chat.gate_key)
         if opened:
             alerts.clear(connection, f"gate:{chat.model}")
@@ -73,6 +75,7 @@ def requeue_failed_jobs(
     with postgres.connect() as connection, connection.transaction():
         _expect(repair_store.statuses(connection, config.job_ids), config.job_ids, "FAILED")
         requeued = repair_store.requeue_failed(connection, config.job_ids, config.error_code)
+        _expect_all(config.job_ids, requeued)
     context.add_output_metadata({"requeued": len(requeued)})
     context.log.info(f"{len(requeued)} jobs are PENDING again")
 
@@ -83,6 +86,7 @@ def take_article_down(
     config: TakedownConfig,
     postgres: PostgresResource,
     chat: ChatResource,
+    crawl_rules: CrawlRules,
 ) -> None:
     ids = article_ids_on_any_host(config.url)
     if ids is None:
@@ -91,7 +95,11 @@ def take_article_down(
         )
     with postgres.connect() as connection, connection.transaction():
         was_stored = repair_store.take_down(
-            connection, *ids, prompt_version=result_kinds.SUMMARY.prompt.version, model=chat.model
+            connection,
+            *ids,
+            prompt_version=result_kinds.SUMMARY.prompt.version,
+            model=chat.model,
+            min_characters=crawl_rules.min_content_length_for_ai,
         )
     context.add_output_metadata({"oid": ids[0], "aid": ids[1], "was_stored": was_stored})
 
@@ -103,6 +111,16 @@ def empty_old_bodies(
     with postgres.connect() as connection, connection.transaction():
         emptied, failed = repair_store.empty_bodies(connection, crawl_rules.retention_days)
     context.add_output_metadata({"emptied": emptied, "jobs_failed": failed})
+
+
+def _expect_all(job_ids: list[int], changed: set[int]) -> None:
+    """Raises Failure, which undoes the change, where the statement left out a job that was named."""
+    left_out = sorted(set(job_ids) - changed)
+    if left_out:
+        raise dg.Failure(
+            description=f"jobs {left_out} were redone meanwhile, or their article has lost its body",
+            allow_retries=False,
+        )
 
 
 def _expect(found: dict[int, str], job_ids: list[int], status: str) -> None:
@@ -123,16 +141,25 @@ def economy_news_resume_suspended() -> None:
     resume_suspended_jobs()
 
 
-@dg.job(description="Tries failed AI jobs again, from the start.")
+@dg.job(
+    tags=job_tags(REPAIR_MAX_SECONDS),
+    description="Tries failed AI jobs again, from the start.",
+)
 def economy_news_requeue_failed() -> None:
     requeue_failed_jobs()
 
 
-@dg.job(description="Takes an article down, with everything derived from it.")
+@dg.job(
+    tags=job_tags(REPAIR_MAX_SECONDS),
+    description="Takes an article down, with everything derived from it.",
+)
 def economy_news_takedown() -> None:
     take_article_down()
 
 
-@dg.job(description="Daily: empties the bodies of articles that are older than ARTICLE_RETENTION_DAYS.")
+@dg.job(
+    tags=job_tags(REPAIR_MAX_SECONDS),
+    description="Daily: empties the bodies of articles that are older than ARTICLE_RETENTION_DAYS.",
+)
 def economy_news_retention() -> None:
     empty_old_bodies()

@@ -41,24 +41,43 @@ def empty_bodies(connection: psycopg.Connection, retention_days: int) -> tuple[i
     return emptied, failed
 
 
-def take_down(connection: psycopg.Connection, oid: str, aid: str, prompt_version: str, model: str) -> bool:
+def take_down(
+    connection: psycopg.Connection,
+    oid: str,
+    aid: str,
+    *,
+    prompt_version: str,
+    model: str,
+    min_characters: int,
+) -> bool:
     """True if the article was stored; now it is gone with all that was made of it, and stays away.
 
     Its links are closed for every section. The first of its near-duplicates takes its place and gets a
     summary of its own. To be called in a transaction.
     """
     ids = {"oid": oid, "aid": aid}
+    store.lock_page(connection, oid, aid)
     connection.execute(ARTICLES["forbid_page"], ids)
     connection.execute(ARTICLES["close_links"], ids)
-    row = connection.execute(ARTICLES["article_and_heir"], ids).fetchone()
+    row = connection.execute(ARTICLES["article_and_day"], ids).fetchone()
     if row is None:
         return False
-    article_id, day, heir = row
+    article_id, day = row
+    mine = {"article_id": article_id}
     store.lock_day(connection, day)
-    terms = connection.execute(ARTICLES["terms_of_article"], {"article_id": article_id}).fetchall()
-    connection.execute(ARTICLES["promote_heir"], {"article_id": article_id, "heir": heir})
-    connection.execute(ARTICLES["delete_article"], {"article_id": article_id})
+    connection.execute(ARTICLES["lock_jobs"], mine)
+    (heir,) = connection.execute(ARTICLES["heir"], mine).fetchone() or (None,)
+    terms = connection.execute(ARTICLES["terms_of_article"], mine).fetchall()
+    connection.execute(ARTICLES["promote_heir"], {**mine, "heir": heir})
+    connection.execute(ARTICLES["delete_article"], mine)
     connection.execute(ARTICLES["forget_terms"], {"term_ids": [term_id for (term_id,) in terms]})
     if heir is not None:
-        add_summary_job(connection, heir, prompt_version=prompt_version, model=model, skip_duplicates=True)
+        add_summary_job(
+            connection,
+            heir,
+            prompt_version=prompt_version,
+            model=model,
+            min_characters=min_characters,
+            skip_duplicates=True,
+        )
     return True

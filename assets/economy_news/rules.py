@@ -8,6 +8,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.economy_news.retry_times import RetryTimes
+from orchestration.policies import ENRICH_SLICE_SECONDS
 from resources.errors import CrawlNotAllowed
 
 
@@ -44,6 +45,9 @@ class EnrichmentRules(dg.ConfigurableResource):
     concurrency: int = 16
     batch_size: int = 50
     lease_seconds: float = 600
+    slice_seconds: float = Field(
+        default=ENRICH_SLICE_SECONDS, description="After these a step claims no more; the next run goes on."
+    )
     max_retries: int = 5
     retry_base_seconds: int = 30
     retry_max_seconds: int = 600

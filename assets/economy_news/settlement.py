@@ -5,8 +5,8 @@ Runs inside the caller's transaction, a batch of calls at a time. The rules are 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -33,14 +33,21 @@ MAX_ASKINGS = 2  # an invalid answer is complained about once
 
 
 @dataclass(frozen=True)
-class Asking:
-    """A call under way for a claim; `spent` is what earlier calls for it cost."""
+class Question:
+    """What to ask for a claim; `spent` is what earlier calls for it cost, `number` counts them."""
 
     claim: Claim
     messages: list[dict[str, str]]
-    reservation: Reservation
     spent: Usage = NOTHING_SPENT
     number: int = 1
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A question under way."""
+
+    question: Question
+    reservation: Reservation
     is_probe: bool = False
 
 
@@ -100,32 +107,34 @@ class Settlement:
                 self._counts.add("ai_leases_lost_total", pipeline=PIPELINE)
         self._counts.write(self._connection)
 
-    def answered(self, asking: Asking, answer: ChatAnswer) -> Asking | None:
-        """Takes the result, or gives back the asking with the complaint added, or fails the job."""
+    def answered(self, asking: Asking, answer: ChatAnswer) -> Question | None:
+        """Takes the result, or gives back the question with the complaint added, or fails the job."""
+        question = asking.question
         self._pay(asking, answer.usage)
         self._count_call("ok", "none", answer.seconds)
         if asking.is_probe:
             self._open_gate()
         if answer.refusal:
-            self._fail(asking.claim, answer.refusal, "the model would not answer")
+            self._fail(question.claim, answer.refusal, "the model would not answer")
             return None
         try:
             if answer.was_cut:
                 complaint = "답이 길이 제한에 걸려 끊겼습니다. 더 짧게 써 주세요."
                 raise InvalidOutput(complaint, code="output_cut")
-            result = self._kind.read(answer.content, asking.claim)
+            result = self._kind.read(answer.content, question.claim)
         except InvalidOutput as invalid:
-            if asking.number == MAX_ASKINGS:
-                self._fail(asking.claim, invalid.code, str(invalid))
+            if question.number == MAX_ASKINGS:
+                # The complaint may quote the article, and job rows outlive its body.
+                self._fail(question.claim, invalid.code, "the answer broke a rule twice")
                 return None
             self._counts.add("ai_jobs_events_total", type=self._kind.job_type, event="asked_again")
-            return replace(
-                asking,
-                messages=asked_again(asking.messages, answer.content, str(invalid)),
-                spent=asking.spent + answer.usage,
-                number=asking.number + 1,
+            return Question(
+                question.claim,
+                asked_again(question.messages, answer.content, str(invalid)),
+                question.spent + answer.usage,
+                question.number + 1,
             )
-        self._succeed(asking.claim, result, asking.spent + answer.usage, answer.seconds)
+        self._succeed(question.claim, result, question.spent + answer.usage, answer.seconds)
         return None
 
     def failed(self, asking: Asking, failure: ApiFailure) -> None:
@@ -134,7 +143,7 @@ class Settlement:
         if not failure.may_have_been_charged:
             self._pay(asking, NOTHING_SPENT)
         self._count_call(str(failure.status or "none"), code)
-        verdict, claim = failure.verdict, asking.claim
+        verdict, claim = failure.verdict, asking.question.claim
         if verdict.effect == SUSPEND and verdict.reason is not None:
             self.shut_gate(verdict.reason, message)
             self._failures.append(
@@ -150,14 +159,22 @@ class Settlement:
         delay = self._delay(verdict, claim, failure.retry_after_seconds)
         if delay is None:
             self._fail(claim, code, message)
-            return
+        else:
+            self.put_off(claim, code, delay, message)
+
+    def refuse(self, claim: Claim, code: str, message: str) -> None:
+        """Fails a job that can never be asked."""
+        self._fail(claim, code, message)
+
+    def put_off(self, claim: Claim, code: str, seconds: float, message: str = "") -> None:
+        """Has the job tried again after so many seconds; the attempt counts."""
         self._failures.append(
             JobFailure(
                 claim=claim,
                 status="RETRY_WAIT",
                 error_code=code,
                 error_message=message,
-                delay_seconds=delay,
+                delay_seconds=seconds,
             )
         )
 
@@ -188,7 +205,7 @@ class Settlement:
 
     def _pay(self, asking: Asking, usage: Usage) -> None:
         self._to_settle.append((asking.reservation, usage))
-        self.outcome.add_usage(asking.claim, usage)
+        self.outcome.add_usage(asking.question.claim, usage)
         self._counts.add(
             "ai_cost_usd_total", float(usage.cost_usd), pipeline=PIPELINE, model=self._chat.model
         )
@@ -220,6 +237,7 @@ class Settlement:
     def _succeed(self, claim: Claim, result: Any, usage: Usage, seconds: float) -> None:
         success = Success(
             claim=claim,
+            input_hash=input_hash(claim.title, claim.text),
             output_hash=input_hash(claim.title, self._kind.output(result)),
             input_tokens=usage.input_tokens,
             cached_tokens=usage.cached_tokens,
@@ -229,39 +247,64 @@ class Settlement:
         self._successes.append((success, result, seconds))
 
     def _write_successes(self) -> None:
-        """Results, the jobs that they make possible, and articles that are complete."""
+        """Stores all in one go; where one of them cannot be stored, each by itself, and fails that one."""
         if not self._successes:
             return
+        try:
+            with self._connection.transaction():
+                self._store(self._successes)
+        except (psycopg.DataError, psycopg.IntegrityError):
+            for success in self._successes:
+                try:
+                    with self._connection.transaction():
+                        self._store([success])
+                except (psycopg.DataError, psycopg.IntegrityError) as error:
+                    self._fail(success[0].claim, "cannot_be_stored", type(error).__name__)
+
+    def _store(self, successes: Sequence[tuple[Success, Any, float]]) -> None:
+        """Results, the jobs that they make possible, and articles that are complete; then the counts."""
         stored = job_store.finish_successes(
-            self._connection, self._run_id, [success for success, _, _ in self._successes]
+            self._connection,
+            self._run_id,
+            [success for success, _, _ in successes],
+            prompt_version=self._kind.prompt.version,
+            model=self._chat.model,
         )
+        ours = [(success, result) for success, result, _ in successes if success.claim.job_id in stored]
         rows: list[dict[str, object]] = []
-        output_hashes: dict[int, str] = {}
-        for success, result, seconds in self._successes:
+        for success, result in ours:
             claim = success.claim
-            if claim.job_id not in stored:
-                self._lose_lease()
-                continue
             ids = {"result_id": stored[claim.job_id], "article_id": claim.article_id}
             rows += [{**ids, **row} for row in self._kind.rows(result, claim)]
-            output_hashes[claim.article_id] = success.output_hash
+        result_store.add_rows(self._connection, self._kind.statement, rows)
+        output_hashes = {success.claim.article_id: success.output_hash for success, _ in ours}
+        added = self._add_following_jobs(output_hashes)
+        completed = result_store.complete_articles(self._connection, list(output_hashes))
+        self._count_stored(successes, stored, added, completed)
+
+    def _count_stored(
+        self,
+        successes: Sequence[tuple[Success, Any, float]],
+        stored: Mapping[int, int],
+        added: Sequence[JobType],
+        completed: int,
+    ) -> None:
+        for success, _, seconds in successes:
+            if success.claim.job_id not in stored:
+                self._lose_lease()
+                continue
             self.outcome.succeeded += 1
             self._count_job("success", "none")
             self._counts.observe("ai_job_duration_seconds", seconds, type=self._kind.job_type)
-        result_store.add_rows(self._connection, self._kind.statement, rows)
-        self._add_following_jobs(output_hashes)
-        completed = result_store.complete_articles(self._connection, list(output_hashes))
-        self._counts.add("ai_articles_completed_total", completed)
-
-    def _add_following_jobs(self, output_hashes: dict[int, str]) -> None:
-        if not output_hashes or not self._kind.followed_by:
-            return
-        versions = {job_type: KINDS[job_type].prompt.version for job_type in self._kind.followed_by}
-        added: Sequence[JobType] = job_store.add_following_jobs(
-            self._connection, output_hashes, versions, self._chat.model
-        )
         for job_type in added:
             self._counts.add("ai_jobs_enqueued_total", type=job_type, result="created")
+        self._counts.add("ai_articles_completed_total", completed)
+
+    def _add_following_jobs(self, output_hashes: dict[int, str]) -> list[JobType]:
+        if not output_hashes or not self._kind.followed_by:
+            return []
+        versions = {job_type: KINDS[job_type].prompt.version for job_type in self._kind.followed_by}
+        return job_store.add_following_jobs(self._connection, output_hashes, versions, self._chat.model)
 
     def _write_failures(self) -> None:
         if not self._failures:

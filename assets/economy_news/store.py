@@ -80,6 +80,22 @@ def stored_article(connection: psycopg.Connection, oid: str, aid: str) -> int | 
     return None if row is None else int(row[0])
 
 
+def list_was_read(connection: psycopg.Connection, partition: Partition) -> bool:
+    """Whether a past day's lists of the section were read to their end before."""
+    row = connection.execute(SQL["list_was_read"], partition._asdict()).fetchone()
+    return row is not None and bool(row[0])
+
+
+def note_read_list(connection: psycopg.Connection, partition: Partition) -> None:
+    """Remembers that a past day's lists of the section were read to their end."""
+    connection.execute(SQL["note_read_list"], partition._asdict())
+
+
+def lock_page(connection: psycopg.Connection, oid: str, aid: str) -> None:
+    """Holds back whoever would store or take down the same article until the transaction ends."""
+    connection.execute(SQL["lock_page"], {"oid": oid, "aid": aid})
+
+
 def lock_day(connection: psycopg.Connection, day: date) -> None:
     """Holds back other stores of the day until the transaction ends."""
     connection.execute(SQL["lock_day"], {"day": day})
@@ -122,10 +138,7 @@ def change_article(connection: psycopg.Connection, article: "Article", signature
         "modified_at": article.modified_at,
         "similarity_signature": signature,
     }
-    changed = connection.execute(SQL["change_article"], parameters).fetchone() is not None
-    if changed:
-        connection.execute(SQL["change_input"], {"oid": article.oid, "aid": article.aid})
-    return changed
+    return connection.execute(SQL["change_article"], parameters).fetchone() is not None
 
 
 def bodies_lately(connection: psycopg.Connection) -> tuple[int, int]:

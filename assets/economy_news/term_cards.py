@@ -6,6 +6,7 @@ from assets.economy_news.answers import InvalidOutput, read_items, read_json
 from assets.economy_news.prompts import read_prompt
 
 CARDS = 3
+LONGEST_TERM = 60
 
 SCHEMA = {
     "type": "object",
@@ -50,6 +51,8 @@ def read_term_cards(content: str, summary_full: str) -> tuple[TermCard, ...]:
     items = read_items(read_json(content), "cards", CARDS, ("term", "highlight_text", "definition"))
     cards = tuple(TermCard(**item) for item in items)
     for card in cards:
+        if len(card.term) > LONGEST_TERM:
+            raise InvalidOutput(f"용어는 {LONGEST_TERM}자를 넘지 않아야 합니다.")
         if card.highlight_text not in summary_full:
             complaint = f"highlight_text가 summary_full에 그대로 있지 않습니다: {card.highlight_text[:80]}"
             raise InvalidOutput(complaint, code="highlight_not_in_summary")

@@ -16,6 +16,8 @@ WRITERS: dict[str, Callable[[Call], Any]] = {
     "term_cards": write_term_cards,
     "article_insights": write_insights,
     "quiz": write_quiz,
+    "content_quiz": write_quiz,
+    "term_quiz": write_quiz,
 }
 
 

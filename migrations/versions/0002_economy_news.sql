@@ -58,8 +58,17 @@ CREATE TABLE news.listed_page (
     PRIMARY KEY (oid, aid, section)
 );
 CREATE INDEX listed_page_by_partition ON news.listed_page (day, section);
+CREATE INDEX listed_page_looked_at ON news.listed_page (looked_at);
 CREATE INDEX listed_page_waiting ON news.listed_page (day, section)
     WHERE status IN ('LISTED', 'PARSE_FAILED', 'FETCH_FAILED');
+
+-- Lists of past days that were read to their end: a backfill that works in slices reads each once.
+CREATE TABLE news.read_list (
+    day     date NOT NULL,
+    section text NOT NULL,
+    read_at timestamptz NOT NULL,
+    PRIMARY KEY (day, section)
+);
 
 CREATE TABLE news.ai_job (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -92,7 +101,8 @@ CREATE TABLE news.ai_job (
     CONSTRAINT ai_job_suspended_has_a_reason CHECK ((status = 'SUSPENDED') = (suspend_reason IS NOT NULL)),
     CONSTRAINT ai_job_submitted_has_a_batch CHECK (status <> 'SUBMITTED' OR batch_id IS NOT NULL)
 );
-COMMENT ON COLUMN news.ai_job.attempt IS 'Claims so far; with claimed_by the token that a finish must show.';
+COMMENT ON COLUMN news.ai_job.attempt IS 'Claims since it was asked for that counted; with claimed_by the token that a finish must show.';
+COMMENT ON COLUMN news.ai_job.prompt_version IS 'With model and input_hash what it was made to ask; what was asked in the end is on its result.';
 COMMENT ON COLUMN news.ai_job.asked_at IS 'When it was made or last asked for again; of two of a kind the one asked for later counts.';
 COMMENT ON COLUMN news.ai_job.redo_number IS 'How often somebody asked to have it done again; each time has a result of its own.';
 COMMENT ON COLUMN news.ai_job.claimed_by IS 'The run that claimed it last; kept after the finish.';
@@ -194,16 +204,32 @@ CREATE VIEW news.newest_result AS
 SELECT DISTINCT ON (article_id, job_type) * FROM news.ai_result
 ORDER BY article_id, job_type, asked_at DESC, job_id DESC;
 
--- Of each kind: which results were made by which prompt and model, of an input that has changed since?
-CREATE VIEW news.result_input AS
-SELECT result.id AS result_id, result.article_id, result.job_type, result.prompt_version, result.model,
-       result.input_hash, coalesce(parent.output_hash, article.input_hash) AS input_hash_now
-FROM news.newest_result AS result
-JOIN news.article AS article ON article.id = result.article_id
-LEFT JOIN news.newest_result AS parent
-  ON parent.article_id = result.article_id
- AND parent.job_type = CASE result.job_type WHEN 'SUMMARY' THEN NULL WHEN 'QUIZ_TERM' THEN 'TERM_CARDS'
-                       ELSE 'SUMMARY' END;
+-- The same for one article and kind: a view's DISTINCT ON would be worked out for all of them first.
+CREATE FUNCTION news.job_that_counts(article bigint, kind text) RETURNS SETOF news.ai_job
+LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT * FROM news.ai_job WHERE article_id = article AND job_type = kind
+    ORDER BY asked_at DESC, id DESC LIMIT 1
+$$;
+
+-- The result that counts, what it was made from, and what it would be made from now.
+CREATE FUNCTION news.result_and_input(article bigint, kind text)
+RETURNS TABLE (result_id bigint, article_id bigint, job_type text, prompt_version text, model text,
+               input_hash text, input_hash_now text)
+LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT result.id, result.article_id, result.job_type, result.prompt_version, result.model, result.input_hash,
+           coalesce(
+               (SELECT parent.output_hash FROM news.ai_result AS parent
+                WHERE parent.article_id = article
+                  AND parent.job_type = CASE kind WHEN 'SUMMARY' THEN NULL WHEN 'QUIZ_TERM' THEN 'TERM_CARDS'
+                                        ELSE 'SUMMARY' END
+                ORDER BY parent.asked_at DESC, parent.job_id DESC LIMIT 1),
+               (SELECT source.input_hash FROM news.article AS source WHERE source.id = article))
+    FROM news.ai_result AS result WHERE result.article_id = article AND result.job_type = kind
+    ORDER BY result.asked_at DESC, result.job_id DESC LIMIT 1
+$$;
+
+CREATE VIEW news.ai_jobs_queue_size AS
+SELECT job_type AS type, status, count(*) AS jobs FROM news.ai_job GROUP BY job_type, status;
 
 -- What each article has and what it waits for. A near-duplicate shows the results of the first one.
 CREATE VIEW news.article_ai AS

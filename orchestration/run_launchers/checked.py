@@ -25,13 +25,14 @@ class CheckedRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """RUNNING, NOT_FOUND (the monitor then fails the run), or UNKNOWN where nothing can be said."""
+        """RUNNING, also where nothing can be said, or NOT_FOUND: the monitor then fails the run."""
         socket = json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("socket")
         if socket and not os.path.exists(socket):
             return CheckRunHealthResult(WorkerStatus.NOT_FOUND, "the code server that held the run is gone")
         client = self._get_grpc_client_for_termination(run.run_id)  # type: ignore[no-untyped-call]
         if client is None:
-            return CheckRunHealthResult(WorkerStatus.UNKNOWN, "the run names no code server")
+            # Run by hand in a process of its own (`dg launch`); UNKNOWN would make the monitor fail it.
+            return CheckRunHealthResult(WorkerStatus.RUNNING, "no code server of ours started the run")
         request = CanCancelExecutionRequest(run_id=run.run_id)
         try:
             reply = client.can_cancel_execution(request, timeout=ANSWER_WITHIN_SECONDS)

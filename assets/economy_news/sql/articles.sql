@@ -51,6 +51,17 @@ WHERE day < granary.today()
            AND looked_at + make_interval(mins => passes * passes) <= granary.now()))
 GROUP BY day ORDER BY day DESC LIMIT %(limit)s;
 
+-- name: list_was_read
+SELECT EXISTS (SELECT FROM news.read_list WHERE day = %(day)s AND section = %(section)s);
+
+-- name: note_read_list
+INSERT INTO news.read_list (day, section, read_at) VALUES (%(day)s, %(section)s, granary.now())
+ON CONFLICT (day, section) DO UPDATE SET read_at = excluded.read_at;
+
+-- name: lock_page
+-- Storing an article and taking it down exclude each other, whichever comes first.
+SELECT pg_advisory_xact_lock(hashtext('news.page'), hashtext(%(oid)s || %(aid)s));
+
 -- name: lock_day
 -- One store at a time per day: near-duplicates are found exactly, and ids rise in commit order.
 SELECT pg_advisory_xact_lock(hashtext('news.article.day'), %(day)s::date - date '2000-01-01');
@@ -91,8 +102,10 @@ GROUP BY wanted.day, wanted.section;
 
 -- name: pages_by_partition
 SELECT wanted.day, wanted.section,
-       count(page.oid) FILTER (WHERE page.status IN ('LISTED', 'FETCH_FAILED')) AS waiting,
-       count(page.oid) FILTER (WHERE page.status = 'PARSE_FAILED') AS unreadable
+       count(page.oid) FILTER (WHERE page.status = 'LISTED'
+                               OR (page.status = 'FETCH_FAILED' AND page.passes < 12)) AS waiting,
+       count(page.oid) FILTER (WHERE page.status = 'PARSE_FAILED'
+                               OR (page.status = 'FETCH_FAILED' AND page.passes >= 12)) AS unreadable
 FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
 LEFT JOIN news.listed_page AS page ON page.day = wanted.day AND page.section = wanted.section
 GROUP BY wanted.day, wanted.section;
@@ -119,13 +132,6 @@ SET title = %(title)s, body = %(body)s, body_characters = %(body_characters)s, i
 WHERE oid = %(oid)s AND aid = %(aid)s AND input_hash <> %(input_hash)s AND body_emptied_at IS NULL
 RETURNING id;
 
--- name: change_input
--- A summary that waits is made of what the page says now.
-UPDATE news.ai_job AS job SET input_hash = article.input_hash
-FROM news.article AS article
-WHERE article.oid = %(oid)s AND article.aid = %(aid)s AND job.article_id = article.id
-  AND job.job_type = 'SUMMARY' AND job.status IN ('PENDING', 'RETRY_WAIT');
-
 -- name: bodies_lately
 -- Of the pages looked at within the hour: how many were stored, how many had no body.
 SELECT count(*) FILTER (WHERE status = 'STORED'), count(*) FILTER (WHERE status = 'PARSE_FAILED')
@@ -149,11 +155,16 @@ ON CONFLICT (oid, aid, section) DO NOTHING;
 UPDATE news.listed_page SET status = 'TAKEN_DOWN', reason = 'taken down', looked_at = granary.now()
 WHERE oid = %(oid)s AND aid = %(aid)s;
 
--- name: article_and_heir
--- The article, and the first of its near-duplicates, which takes its place for the others.
-SELECT article.id, article.day,
-       (SELECT min(copy.id) FROM news.article AS copy WHERE copy.duplicate_of = article.id)
-FROM news.article AS article WHERE article.oid = %(oid)s AND article.aid = %(aid)s;
+-- name: article_and_day
+SELECT id, day FROM news.article WHERE oid = %(oid)s AND aid = %(aid)s;
+
+-- name: lock_jobs
+-- As a finish does, first the jobs and then the article, so that the two never wait for each other.
+SELECT id FROM news.ai_job WHERE article_id = %(article_id)s ORDER BY id FOR UPDATE;
+
+-- name: heir
+-- The first of its near-duplicates, which takes its place for the others.
+SELECT min(id) FROM news.article WHERE duplicate_of = %(article_id)s;
 
 -- name: promote_heir
 UPDATE news.article SET duplicate_of = CASE WHEN id = %(heir)s THEN NULL ELSE %(heir)s END

@@ -8,7 +8,8 @@ INSERT INTO news.ai_job
 SELECT article.id, 'SUMMARY', %(prompt_version)s, %(model)s, article.input_hash, article.day, article.section,
        granary.now(), granary.now()
 FROM news.article AS article
-WHERE article.id = %(article_id)s
+WHERE article.id = %(article_id)s AND article.body_emptied_at IS NULL
+  AND %(min_characters)s > 0 AND article.body_characters >= %(min_characters)s
   AND NOT EXISTS (SELECT FROM news.ai_job WHERE article_id = article.id AND job_type = 'SUMMARY')
   AND NOT (%(skip_duplicates)s AND EXISTS (
       SELECT FROM news.ai_job WHERE article_id = article.duplicate_of AND job_type = 'SUMMARY'))
@@ -36,17 +37,16 @@ RETURNING job_type;
 
 -- name: redo_results
 -- Asks again for what is outdated (or for everything) of one type, where nothing is under way and this run
--- has not just done it. A job that asks the same question as before is the same row, asked once more.
+-- (or the one that it tries again) has not just done it. A job that asks the same question as before is the same row, asked once more.
 INSERT INTO news.ai_job
     (article_id, job_type, prompt_version, model, input_hash, day, section, created_at, asked_at)
 SELECT article.id, input.job_type, %(prompt_version)s, %(model)s, input.input_hash_now, article.day,
        article.section, granary.now(), granary.now()
-FROM news.result_input AS input
-JOIN news.article AS article ON article.id = input.article_id
-JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
-  ON wanted.day = article.day AND wanted.section = article.section
-JOIN news.newest_job AS job ON job.article_id = input.article_id AND job.job_type = input.job_type
-WHERE input.job_type = %(job_type)s AND job.status = 'SUCCESS' AND job.claimed_by IS DISTINCT FROM %(run_id)s
+FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+JOIN news.article AS article ON article.day = wanted.day AND article.section = wanted.section
+CROSS JOIN LATERAL news.job_that_counts(article.id, %(job_type)s) AS job
+CROSS JOIN LATERAL news.result_and_input(article.id, %(job_type)s) AS input
+WHERE job.status = 'SUCCESS' AND NOT job.claimed_by = ANY(%(run_ids)s)
   AND (input.job_type <> 'SUMMARY' OR article.body_emptied_at IS NULL)
   AND (%(everything)s OR (input.prompt_version, input.model, input.input_hash)
                          IS DISTINCT FROM (%(prompt_version)s, %(model)s, input.input_hash_now))
@@ -68,8 +68,8 @@ RETURNING id;
 
 -- name: claim_jobs
 -- Leases what is pending, what is due, and what lost its lease, in one statement; nothing while the
--- gate is shut, except one job for the holder of its probe. The prompt and model of now are written
--- down, since it is they that will be asked. The text is what the job's kind reads.
+-- gate is shut, except one job for the holder of its probe. A summary whose body was emptied is not asked
+-- for. The text is what the job's kind reads.
 WITH claimable AS (
     SELECT job.id, job.status
     FROM news.ai_job AS job
@@ -80,6 +80,9 @@ WITH claimable AS (
       AND (job.status = 'PENDING'
            OR (job.status = 'RETRY_WAIT' AND job.next_run_at <= granary.now())
            OR (job.status = 'RUNNING' AND job.lease_until < granary.now()))
+      AND NOT EXISTS (SELECT FROM news.article AS article
+                      WHERE article.id = job.article_id AND job.job_type = 'SUMMARY'
+                        AND article.body_emptied_at IS NOT NULL)
       AND (%(is_probe)s OR NOT EXISTS (
           SELECT FROM granary.api_gate AS gate
           WHERE gate.provider_key = %(provider_key)s AND gate.model = %(model)s
@@ -90,8 +93,7 @@ WITH claimable AS (
 ), claimed AS (
     UPDATE news.ai_job AS job
     SET status = 'RUNNING', claimed_by = %(run_id)s, attempt = job.attempt + 1, next_run_at = NULL,
-        lease_until = granary.now() + make_interval(secs => %(lease_seconds)s),
-        prompt_version = %(prompt_version)s, model = %(model)s
+        lease_until = granary.now() + make_interval(secs => %(lease_seconds)s)
     FROM claimable WHERE job.id = claimable.id
     RETURNING job.id, job.claimed_by, job.attempt, job.article_id, job.day, job.section, job.job_type,
               claimable.status = 'RUNNING' AS lease_was_lost
@@ -102,12 +104,12 @@ SELECT claimed.id AS job_id, claimed.claimed_by AS run_id, claimed.attempt, clai
            WHEN 'SUMMARY' THEN article.body
            WHEN 'QUIZ_TERM' THEN (
                SELECT string_agg(card.term || ': ' || card.definition, E'\n' ORDER BY card.position)
-               FROM news.newest_result AS result JOIN news.term_card AS card ON card.result_id = result.id
-               WHERE result.article_id = claimed.article_id AND result.job_type = 'TERM_CARDS')
+               FROM news.result_and_input(claimed.article_id, 'TERM_CARDS') AS result
+               JOIN news.term_card AS card ON card.result_id = result.result_id)
            ELSE (
                SELECT summary.summary_full
-               FROM news.newest_result AS result JOIN news.summary AS summary ON summary.result_id = result.id
-               WHERE result.article_id = claimed.article_id AND result.job_type = 'SUMMARY')
+               FROM news.result_and_input(claimed.article_id, 'SUMMARY') AS result
+               JOIN news.summary AS summary ON summary.result_id = result.result_id)
        END AS text,
        claimed.lease_was_lost
 FROM claimed JOIN news.article AS article ON article.id = claimed.article_id
@@ -141,24 +143,26 @@ RETURNING id;
 
 -- name: finish_successes
 -- Success, the check of the token and the result's lineage are one statement: what is no longer ours
--- gets no result. One statement for a batch: a finish of fifty costs little more than one.
+-- gets no result. The result tells what was asked in the end: prompt and model of this run, the text as it
+-- was then. One statement for a batch: a finish of fifty costs little more than one.
 WITH finished AS (
     UPDATE news.ai_job AS job
     SET status = 'SUCCESS', lease_until = NULL, error_code = NULL, error_message = NULL,
         settled_at = granary.now()
     FROM jsonb_to_recordset(%(finishes)s) AS finish (
         job_id bigint, attempt int, input_tokens int, cached_tokens int, output_tokens int, cost_usd numeric,
-        output_hash text)
+        input_hash text, output_hash text)
     WHERE job.id = finish.job_id AND job.status = 'RUNNING' AND job.claimed_by = %(run_id)s
       AND job.attempt = finish.attempt
-    RETURNING job.*, finish.input_tokens, finish.cached_tokens, finish.output_tokens, finish.cost_usd,
-              finish.output_hash
+    RETURNING job.id, job.redo_number, job.article_id, job.job_type, job.claimed_by, job.asked_at,
+              finish.input_tokens, finish.cached_tokens, finish.output_tokens, finish.cost_usd,
+              finish.input_hash AS asked_hash, finish.output_hash
 )
 INSERT INTO news.ai_result
     (job_id, redo_number, article_id, job_type, model, prompt_version, input_hash, output_hash, input_tokens,
      cached_tokens, output_tokens, cost_usd, original_url, run_id, asked_at, created_at)
-SELECT finished.id, finished.redo_number, finished.article_id, finished.job_type, finished.model,
-       finished.prompt_version, finished.input_hash, finished.output_hash, finished.input_tokens,
+SELECT finished.id, finished.redo_number, finished.article_id, finished.job_type, %(model)s,
+       %(prompt_version)s, finished.asked_hash, finished.output_hash, finished.input_tokens,
        finished.cached_tokens, finished.output_tokens, finished.cost_usd, article.url, finished.claimed_by,
        finished.asked_at, granary.now()
 FROM finished JOIN news.article AS article ON article.id = finished.article_id
@@ -239,6 +243,8 @@ UPDATE news.ai_job AS job SET status = 'PENDING', attempt = 0, error_code = NULL
        settled_at = NULL
 FROM news.newest_job AS newest
 WHERE newest.id = job.id AND job.status = 'FAILED'
+  AND NOT (job.job_type = 'SUMMARY' AND EXISTS (
+      SELECT FROM news.article WHERE id = job.article_id AND body_emptied_at IS NOT NULL))
   AND (job.id = ANY(%(job_ids)s) OR job.error_code = %(error_code)s)
 RETURNING job.id;
 
@@ -264,11 +270,13 @@ SELECT wanted.day, wanted.section,
        count(*) FILTER (WHERE job.status = 'SUSPENDED') AS suspended,
        count(*) FILTER (WHERE (input.prompt_version, input.model, input.input_hash)
                         IS DISTINCT FROM (%(prompt_version)s::text, %(model)s::text, input.input_hash_now)
-                        AND input.result_id IS NOT NULL) AS outdated
+                        AND input.result_id IS NOT NULL) AS outdated,
+       coalesce(sum((SELECT sum(cost_usd) FROM news.ai_result AS paid
+                     WHERE paid.article_id = article.id AND paid.job_type = %(job_type)s)), 0)::float AS cost_usd
 FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
-LEFT JOIN news.newest_job AS job
-  ON job.day = wanted.day AND job.section = wanted.section AND job.job_type = %(job_type)s
-LEFT JOIN news.result_input AS input ON input.article_id = job.article_id AND input.job_type = job.job_type
+LEFT JOIN news.article AS article ON article.day = wanted.day AND article.section = wanted.section
+LEFT JOIN LATERAL news.job_that_counts(article.id, %(job_type)s) AS job ON true
+LEFT JOIN LATERAL news.result_and_input(article.id, %(job_type)s) AS input ON true
 GROUP BY wanted.day, wanted.section;
 
 -- name: completeness_by_partition
@@ -284,42 +292,41 @@ GROUP BY wanted.day, wanted.section;
 
 -- name: unsettled_items
 -- Ids and reasons only; an article's text never leaves its table.
-SELECT job.article_id, job.job_type, job.status,
+SELECT article.day, article.section, job.article_id, job.job_type, job.status,
        coalesce(job.suspend_reason || ': ', '') || coalesce(job.error_code, '') AS reason, job.next_run_at
-FROM news.newest_job AS job
-JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
-  ON wanted.day = job.day AND wanted.section = job.section
+FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+JOIN news.article AS article ON article.day = wanted.day AND article.section = wanted.section
+CROSS JOIN unnest(ARRAY['SUMMARY', 'TERM_CARDS', 'INSIGHT', 'QUIZ_CONTENT', 'QUIZ_TERM']) AS kind (job_type)
+CROSS JOIN LATERAL news.job_that_counts(article.id, kind.job_type) AS job
 WHERE job.status IN ('FAILED', 'SUSPENDED', 'RETRY_WAIT')
 ORDER BY job.settled_at DESC NULLS LAST, job.id LIMIT %(limit)s;
 
 -- name: unpublishable_summaries
-SELECT summary.article_id, summary.unsupported_numbers
-FROM news.newest_result AS result
-JOIN news.summary AS summary ON summary.result_id = result.id
-JOIN news.article AS article ON article.id = result.article_id
-JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
-  ON wanted.day = article.day AND wanted.section = article.section
-WHERE result.job_type = 'SUMMARY' AND NOT summary.publishable
-ORDER BY summary.article_id;
+SELECT article.id, summary.unsupported_numbers
+FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+JOIN news.article AS article ON article.day = wanted.day AND article.section = wanted.section
+CROSS JOIN LATERAL news.result_and_input(article.id, 'SUMMARY') AS result
+JOIN news.summary AS summary ON summary.result_id = result.result_id
+WHERE NOT summary.publishable
+ORDER BY article.id;
 
 -- name: foreign_highlights
--- Cards whose highlight is not in the article's summary, and articles whose cards were refused for it twice.
+-- Cards with a highlight that is not in the summary they were made from, and articles whose cards were refused
+-- for it twice. Cards that wait to be made again from a new summary are none of these.
 SELECT article.id, 'stored' AS how
-FROM news.newest_result AS cards
-JOIN news.term_card AS card ON card.result_id = cards.id
-JOIN news.newest_result AS summarised
-  ON summarised.article_id = cards.article_id AND summarised.job_type = 'SUMMARY'
-JOIN news.summary AS summary ON summary.result_id = summarised.id
-JOIN news.article AS article ON article.id = cards.article_id
-JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
-  ON wanted.day = article.day AND wanted.section = article.section
-WHERE cards.job_type = 'TERM_CARDS' AND position(card.highlight_text IN summary.summary_full) = 0
+FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+JOIN news.article AS article ON article.day = wanted.day AND article.section = wanted.section
+CROSS JOIN LATERAL news.result_and_input(article.id, 'TERM_CARDS') AS cards
+CROSS JOIN LATERAL news.result_and_input(article.id, 'SUMMARY') AS summarised
+JOIN news.term_card AS card ON card.result_id = cards.result_id
+JOIN news.summary AS summary ON summary.result_id = summarised.result_id
+WHERE cards.input_hash = cards.input_hash_now AND position(card.highlight_text IN summary.summary_full) = 0
 UNION
-SELECT job.article_id, 'refused'
-FROM news.newest_job AS job
-JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
-  ON wanted.day = job.day AND wanted.section = job.section
-WHERE job.job_type = 'TERM_CARDS' AND job.status = 'FAILED' AND job.error_code = 'highlight_not_in_summary'
+SELECT article.id, 'refused'
+FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+JOIN news.article AS article ON article.day = wanted.day AND article.section = wanted.section
+CROSS JOIN LATERAL news.job_that_counts(article.id, 'TERM_CARDS') AS job
+WHERE job.status = 'FAILED' AND job.error_code = 'highlight_not_in_summary'
 ORDER BY 1;
 
 -- name: claims_of_run

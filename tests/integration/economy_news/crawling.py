@@ -14,7 +14,7 @@ from assets.economy_news.article_storing import ArticleStore, StoringRules
 from assets.economy_news.crawl import ListRules, SectionCrawler
 from assets.economy_news.crawl_run import CrawlRun
 from assets.economy_news.list_page import ListPage
-from assets.economy_news.models import Partition
+from assets.economy_news.models import Lists, Partition
 from assets.economy_news.rules import CrawlRules
 from resources.alerts import AlertResource
 from resources.polite_site import SiteResource
@@ -60,7 +60,8 @@ def crawl(
     run = CrawlRun(
         connection, CrawlRules(**rules), alerts or AlertResource(), run_id, MODEL, slice_seconds=slice_seconds
     )
-    run.crawl(a_site(site, timeout_ms), [Partition(day, section) for section in sections], read_lists)
+    lists = Lists.needed if read_lists else Lists.none
+    run.crawl(a_site(site, timeout_ms), [Partition(day, section) for section in sections], lists)
     return run
 
 

@@ -135,7 +135,6 @@ def claim(
         "run_id": run_id,
         "limit": limit,
         "lease_seconds": 600,
-        "prompt_version": SUMMARY.prompt.version,
         "model": MODEL,
         "provider_key": PROVIDER_KEY,
         **more,
@@ -183,6 +182,7 @@ def finish_summary(connection: psycopg.Connection, claim: Claim, summary: Summar
     """Whether the claim's summary was stored, as a run stores it."""
     success = Success(
         claim=claim,
+        input_hash=store.input_hash(claim.title, claim.text),
         output_hash=store.input_hash(claim.title, summary.summary_full),
         input_tokens=1_000,
         cached_tokens=0,
@@ -190,7 +190,9 @@ def finish_summary(connection: psycopg.Connection, claim: Claim, summary: Summar
         cost_usd=Decimal("0.00027"),
     )
     with connection.transaction():
-        stored = job_store.finish_successes(connection, claim.run_id, [success])
+        stored = job_store.finish_successes(
+            connection, claim.run_id, [success], prompt_version=SUMMARY.prompt.version, model=MODEL
+        )
         for result_id in stored.values():
             (article,) = rows(connection, "SELECT article_id FROM news.ai_result WHERE id = %s", result_id)
             row = {**SUMMARY.rows(summary, claim)[0], "result_id": result_id, **article}

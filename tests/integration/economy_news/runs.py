@@ -33,7 +33,7 @@ def crawl(
         sleep_max_ms=0,
     )
     run = CrawlRun(connection, CrawlRules(**rules), AlertResource(), run_id, MODEL, slice_seconds=60)
-    run.crawl(site, partitions, read_lists=True)
+    run.crawl(site, partitions)
     return run
 
 

@@ -109,7 +109,7 @@ def test_a_list_without_end_is_read_no_further_than_allowed(connect: Connect, ne
     more = '<div class="section_latest_article" data-has-next="true" data-cursor="same"></div>'
     news.fault(path="/section/template/", body=json.dumps({"renderedComponent": more}))
     past = connect(at=after_evening(days=1))
-    run = crawl(past, news, "STOCK", backfill_max_pages=50, slice_seconds=-1)
+    run = crawl(past, news, "STOCK", backfill_max_pages=50)
     assert run.failures == {}
     assert len(requested(news, "/section/template/")) == 2
 

@@ -178,8 +178,7 @@ def test_a_slice_that_is_over_leaves_the_rest_listed_for_the_next(
 ) -> None:
     fetched: list[Article] = []
     with a_crawler(now, news, fetched.append, out_of_time=lambda: len(fetched) == 4) as crawler:
-        done = crawler.crawl(HERE, LIVE)
-    assert done.ran_out_of_time
+        crawler.crawl(HERE, LIVE)
     count = len(listed(news, "FINANCE"))
     assert page_statuses(now) == {"STORED": 4, "LISTED": count - 4}
     assert store.page_counts(now, [HERE])[HERE].waiting == count - 4
@@ -190,10 +189,24 @@ def test_a_slice_that_is_over_leaves_the_rest_listed_for_the_next(
 
 def test_a_run_without_time_still_remembers_every_list(now: psycopg.Connection, news: StandIn) -> None:
     run = crawl(now, news, "FINANCE", "INDUSTRY", slice_seconds=-1)
-    assert [done.ran_out_of_time for done in run.passes.values()] == [True, True]
+    assert run.failures == {}
     assert requested(news, "/mnews/article/") == []
     links = len(listed(news, "FINANCE")) + len(listed(news, "INDUSTRY"))
     assert page_statuses(now) == {"LISTED": links}
+
+
+def test_a_past_day_that_there_was_no_time_for_fails_with_what_to_do(connect: Connect, news: StandIn) -> None:
+    run = crawl(connect(at=after_evening(days=1)), news, "FINANCE", slice_seconds=-1)
+    assert "launch it again" in run.explain_failures()
+    assert rows(connect(), "SELECT * FROM news.listed_page") == []
+
+
+def test_a_past_days_lists_are_read_to_their_end_once(connect: Connect, news: StandIn) -> None:
+    past = after_evening(days=1)
+    for _ in range(2):
+        crawl(connect(at=past), news, "STOCK")
+    assert len(requested(news, "/breakingnews/")) == 1
+    assert set(stored_articles(connect())) == set(right_articles(news, "STOCK"))
 
 
 def test_past_days_with_pages_to_fetch_are_named(connect: Connect, news: StandIn) -> None:

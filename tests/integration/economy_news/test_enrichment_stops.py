@@ -98,7 +98,7 @@ def test_a_cap_of_zero_asks_nothing_and_no_cap_asks_all(connect: Connect, openai
     assert enrich(tomorrow, chat, daily_spending_cap_usd="").succeeded == 2
 
 
-def test_a_cap_reached_before_the_second_asking_puts_the_job_back(
+def test_a_cap_with_no_room_for_the_second_asking_costs_no_second_call(
     connect: Connect, openai_api: StandIn
 ) -> None:
     today, tomorrow, watcher = connect(at=NOON), connect(at="2026-03-03T12:00:00+09:00"), connect()
@@ -113,8 +113,10 @@ def test_a_cap_reached_before_the_second_asking_puts_the_job_back(
     # Room for just the first call, which is the same again; what it costs leaves none for another.
     outcome = enrich(tomorrow, chat, daily_spending_cap_usd=str(reserved[0]))
     assert len(calls(openai_api)) == 2
-    assert [(job["status"], job["attempt"]) for job in job_rows(today)] == [("SUCCESS", 1), ("PENDING", 0)]
-    assert outcome.shut is not None and outcome.shut.reason == "BUDGET"
+    # With the complaint the question alone may cost more than the whole day: it can never be asked.
+    assert [(job["status"], job["attempt"]) for job in job_rows(today)] == [("SUCCESS", 1), ("FAILED", 1)]
+    assert job_rows(today)[1]["error_code"] == "costs_more_than_the_cap"
+    assert outcome.shut is None
     assert spending_day(tomorrow)["reserved_usd"] == 0 < spending_day(tomorrow)["spent_usd"]
 
 

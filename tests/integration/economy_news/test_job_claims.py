@@ -7,6 +7,7 @@ import psycopg
 
 from assets.economy_news import job_store
 from assets.economy_news.models import JobType
+from assets.economy_news.result_kinds import SUMMARY
 from assets.economy_news.retry_times import RetryTimes
 from resources import gate
 from resources.gate import GateKey
@@ -105,16 +106,19 @@ def test_a_claim_keeps_to_its_partitions_and_its_limit_oldest_first(connection: 
     assert statuses(connection) == ["RUNNING"] * 3 + ["PENDING"] * 2
 
 
-def test_a_claim_hands_out_the_text_and_writes_down_what_will_be_asked(
+def test_a_claim_hands_out_the_text_and_the_result_tells_what_was_asked(
     connection: psycopg.Connection,
 ) -> None:
     article_id = an_article(connection, title="금리 인하", body="본문이다.")
     a_job(connection, article_id, prompt_version="old-version", model="old-model")
-    (held,) = claim(connection, "run-1", prompt_version="new-version")
+    (held,) = claim(connection, "run-1")
     assert (held.article_id, held.section, held.title) == (article_id, SECTION, "금리 인하")
     assert "본문이다." in held.text
+    assert finish_summary(connection, held)
     (job,) = job_rows(connection)
-    assert (job["prompt_version"], job["model"]) == ("new-version", MODEL)
+    (result,) = rows(connection, "SELECT prompt_version, model FROM news.ai_result")
+    assert (job["prompt_version"], job["model"]) == ("old-version", "old-model")
+    assert (result["prompt_version"], result["model"]) == (SUMMARY.prompt.version, MODEL)
 
 
 def test_two_claimers_at_once_get_different_jobs(connect: Connect) -> None:

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable
 from datetime import date
+from types import SimpleNamespace
+from typing import cast
 
 import dagster as dg
 import psycopg
@@ -11,7 +13,9 @@ import pytest
 from assets.economy_news import assets
 from assets.economy_news.models import Partition
 from local_stack.postgres import EmbeddedPostgres
+from orchestration.failures import failures_by_owner
 from resources.chat import ChatResource
+from resources.errors import CrawlNotAllowed, ModelHasNoPrice, ServiceUnavailable
 from tests.integration.economy_news.runs import CONCURRENCY, crawl, enrich
 from tests.integration.stand_ins import StandIn
 
@@ -53,10 +57,26 @@ def test_a_step_that_is_tried_again_takes_back_what_it_had_claimed(
     assert openai_api.get("ledger/totals")["calls"] - results <= CONCURRENCY
 
 
-@pytest.mark.parametrize(
-    "asset", [assets.economy_articles, assets.article_summaries, assets.article_completeness]
-)
-def test_a_step_has_three_short_retries_for_our_own_infrastructure(asset: dg.AssetsDefinition) -> None:
-    policy = asset.op.retry_policy
-    assert policy is not None
-    assert (policy.max_retries, policy.delay, policy.backoff) == (3, 10, dg.Backoff.EXPONENTIAL)
+@pytest.mark.parametrize("error", [psycopg.OperationalError("gone"), ServiceUnavailable("away")])
+def test_a_step_asks_for_three_later_tries_where_our_own_infrastructure_is_away(error: Exception) -> None:
+    context = cast(dg.AssetExecutionContext, SimpleNamespace(retry_number=0))
+    with pytest.raises(dg.RetryRequested) as asked, failures_by_owner(context):
+        raise error
+    assert asked.value.max_retries == 3
+    assert 0 < (asked.value.seconds_to_wait or 0) <= 20
+
+
+@pytest.mark.parametrize("error", [CrawlNotAllowed("no"), ModelHasNoPrice("none")])
+def test_a_step_is_not_tried_again_where_a_person_must_act(error: Exception) -> None:
+    context = cast(dg.AssetExecutionContext, SimpleNamespace(retry_number=0))
+    with pytest.raises(dg.Failure) as failed, failures_by_owner(context):
+        raise error
+    assert failed.value.allow_retries is False
+
+
+def test_a_canceled_step_is_not_tried_again() -> None:
+    context = cast(dg.AssetExecutionContext, SimpleNamespace(retry_number=0))
+    with pytest.raises(KeyboardInterrupt), failures_by_owner(context):
+        raise KeyboardInterrupt
+    steps = (assets.economy_articles, assets.article_summaries, assets.article_completeness)
+    assert [asset.op.retry_policy for asset in steps] == [None, None, None]

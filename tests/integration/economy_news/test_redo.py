@@ -7,7 +7,7 @@ from datetime import date
 import psycopg
 import pytest
 
-from assets.economy_news import result_kinds
+from assets.economy_news import result_kinds, store
 from assets.economy_news.prompts import Prompt
 from tests.integration.economy_news.dagster_runs import DagsterRuns
 from tests.integration.stand_ins import StandIn
@@ -96,11 +96,13 @@ def test_a_changed_article_outdates_its_summary_and_a_redone_summary_takes_its_c
     runs: DagsterRuns, connection: psycopg.Connection
 ) -> None:
     before = results(connection)
-    (article_id,) = connection.execute("SELECT min(article_id) FROM news.summary").fetchone() or (0,)
+    article_id, title, body = connection.execute(
+        "SELECT id, title, body FROM news.article WHERE id = (SELECT min(article_id) FROM news.summary)"
+    ).fetchone() or (0, "", "")
+    changed = body.replace("다.", "다고 한다.")
     connection.execute(
-        "UPDATE news.article SET body = replace(body, '다.', '다고 한다.'), input_hash = 'another' "
-        "WHERE id = %s",
-        (article_id,),
+        "UPDATE news.article SET body = %s, input_hash = %s WHERE id = %s",
+        (changed, store.input_hash(title, changed), article_id),
     )
     runs.run("economy_news_enrich", DAY, FINANCE)
     assert runs.metadata("article_summaries", DAY, "FINANCE")["items_outdated"] == 1

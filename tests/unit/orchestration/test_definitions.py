@@ -149,7 +149,7 @@ def test_settings_reach_the_resources_that_use_them() -> None:
     assert resources["chat"].priced_model.name == "own-model"
     assert resources["enrichment_rules"].cap_usd is None
     assert resources["enrichment_rules"].lease_seconds == 30
-    assert resources["crawl_rules"].permission == "contract 17; Example Media"
+    assert resources["crawl_rules"].permission == "contract 17; Example Media; 2027-06-30"
     assert resources["crawl_rules"].permission_expires == "2027-06-30"
     assert resources["news_site"].contact == "crawler@example.example"
 

@@ -1,12 +1,17 @@
 """Partition keys, and what the crawl's schedule asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from itertools import combinations
+from typing import cast
+from unittest.mock import MagicMock
 
 import dagster as dg
+import psycopg
 import pytest
 
+from assets.economy_news.rules import CrawlRules
 from orchestration.definitions import build_definitions
 from orchestration.partitions import (
     RANGE_END_TAG,
@@ -22,6 +27,8 @@ from orchestration.partitions import (
 )
 from orchestration.schedules import SEOUL, crawl_runs, days_to_crawl, economy_news_crawl_schedule
 from orchestration.settings import Settings
+from resources.polite_site import SiteResource
+from resources.postgres import PostgresResource
 
 DAY = date(2026, 11, 30)
 YESTERDAY = date(2026, 11, 29)
@@ -183,9 +190,24 @@ def test_run_keys_are_the_same_for_the_same_tick_and_new_for_every_other() -> No
     assert run_keys(ticks[0]) == run_keys(ticks[0])
 
 
+class _NoHostIsPaused(PostgresResource):
+    """A database that knows of no paused host."""
+
+    @contextmanager
+    def connect(self) -> Iterator[psycopg.Connection]:
+        yield cast(psycopg.Connection, MagicMock(**{"execute.return_value.fetchone.return_value": None}))
+
+
 def evaluated(scheduled: datetime) -> tuple[list[str], str | None]:
     """The locks of the runs that a tick asks for, and why it was skipped."""
-    context = dg.build_schedule_context(scheduled_execution_time=scheduled)
+    context = dg.build_schedule_context(
+        scheduled_execution_time=scheduled,
+        resources={
+            "postgres": _NoHostIsPaused(),
+            "news_site": SiteResource(base_url="http://127.0.0.1:1", contact="tests"),
+            "crawl_rules": CrawlRules(),
+        },
+    )
     told = economy_news_crawl_schedule(SECTIONS, True).evaluate_tick(context)
     return [run.tags["lock"] for run in told.run_requests or []], told.skip_message
 

@@ -26,7 +26,8 @@ def test_a_days_sections_are_one_run_over_their_span() -> None:
         "dagster/asset_partition_range_end": "2026-11-30|WORLD",
         "lock": "economy_news_enrich:2026-11-30",
         "dagster/max_retries": "0",
-        "dagster/priority": "10",
+        "dagster/priority": "5",
+        "granary/waits_for": "model",
     }
 
 
@@ -70,7 +71,7 @@ def test_the_next_tick_may_ask_again() -> None:
 def test_pages_left_over_are_fetched_without_reading_a_list() -> None:
     (run,) = left_over_runs([(EARLIER, ["LIVING", "FINANCE"])], set(), tick=3)
     assert run.run_key == "2026-11-29:3"
-    assert run.run_config == {"ops": {"economy_articles": {"config": {"read_lists": False}}}}
+    assert run.run_config == {"ops": {"economy_articles": {"config": {"lists": "none"}}}}
     assert run.tags == {
         "dagster/asset_partition_range_start": "2026-11-29|FINANCE",
         "dagster/asset_partition_range_end": "2026-11-29|LIVING",
