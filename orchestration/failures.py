@@ -13,8 +13,13 @@ from contextlib import contextmanager
 import dagster as dg
 import psycopg
 
-from orchestration.policies import INFRASTRUCTURE_RETRIES
 from resources.errors import ServiceError, ServiceUnavailable
+
+# For infrastructure inside a step only (Postgres unreachable). Dagster's exponential delay is
+# (2^n − 1) × delay and a sleep inside the run, so it is for short waits: 10, 30, 70 s.
+INFRASTRUCTURE_RETRIES = dg.RetryPolicy(
+    max_retries=3, delay=10, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
+)
 
 
 @contextmanager

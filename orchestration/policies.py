@@ -1,4 +1,4 @@
-"""Retry policies, pools, lock tags, priorities and maximum run times.
+"""Pools, lock tags, priorities and maximum run times.
 
 What belongs here: numbers and names that bound how work is run. What does not: what an operator sets
 (`settings.py`), and correctness, which rests on leases and constraints in the database. A leaf.
@@ -14,12 +14,6 @@ warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", categor
 
 # A range of partitions is one run: eight sections of a day cost one start.
 ONE_RUN_PER_RANGE = dg.BackfillPolicy.single_run()
-
-# For infrastructure inside a step only (Postgres unreachable). Dagster's exponential delay is
-# (2^n − 1) × delay and a sleep inside the run, so it is for short waits: 10, 30, 70 s.
-INFRASTRUCTURE_RETRIES = dg.RetryPolicy(
-    max_retries=3, delay=10, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
-)
 
 OPENAI_POOL = "openai"
 NAVER_POOL = "naver"
