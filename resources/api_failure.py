@@ -1,4 +1,4 @@
-"""Which answer of an AI provider means what, and who must act (economy_news.md, the error table).
+"""Which answer of an AI provider means what, and who must act (assets/economy_news/README.md).
 
 Code and type are looked at before the status, since providers send one under many statuses.
 """

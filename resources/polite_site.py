@@ -1,6 +1,6 @@
 """Fetches pages of one configured site: permission, pace, time-outs and size limits in one place.
 
-The rules are those of `economy_news.md`, "Where articles come from": robots.txt is obeyed, at most
+The rules are those of assets/economy_news/README.md: robots.txt is obeyed, at most
 one request per interval over all runs, 403 and 429 pause the host. It connects to the configured
 host only: a redirect elsewhere is handed back, never followed.
 """

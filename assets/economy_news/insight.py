@@ -1,4 +1,4 @@
-"""What makes three insights valid (economy_news.md, "AI jobs", outputs)."""
+"""What makes three insights valid (assets/economy_news/README.md)."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,4 +1,4 @@
-"""What makes a quiz valid, about the content or about the terms (economy_news.md, "AI jobs", outputs)."""
+"""What makes a quiz valid, about the content or about the terms (assets/economy_news/README.md)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""When a job is tried again (economy_news.md, "AI jobs")."""
+"""When a job is tried again (assets/economy_news/README.md)."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,4 +1,4 @@
-"""What makes a summary valid (economy_news.md, "AI jobs", outputs)."""
+"""What makes a summary valid (assets/economy_news/README.md)."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What makes three term cards valid (economy_news.md, "AI jobs", outputs)."""
+"""What makes three term cards valid (assets/economy_news/README.md)."""
 
 from pydantic import BaseModel, ConfigDict
 

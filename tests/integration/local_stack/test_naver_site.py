@@ -76,7 +76,7 @@ def section_path(section: str, day: date = DAY) -> str:
 
 
 def ids_in(links: list[Any]) -> list[str]:
-    """The ids of article links in first-seen order, read as economy_news.md says."""
+    """The ids of article links in first-seen order, read as assets/economy_news/README.md says."""
     found = []
     for link in links:
         href = str(link["href"])

@@ -1,4 +1,4 @@
-"""The error table of economy_news.md, and the Retry-After header."""
+"""The error table of assets/economy_news/README.md, and the Retry-After header."""
 
 from datetime import UTC, datetime
 

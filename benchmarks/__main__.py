@@ -1,0 +1,64 @@
+"""`make bench`: measures what the README claims, prints the table and writes `.local/bench.json`.
+
+The exit code is 0 also where a target is missed: the table says so. 130 after Ctrl-C.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks.bench import Bench
+from benchmarks.row import Row
+from benchmarks.table import as_text, write_json
+from local_stack.processes import PROJECT
+
+# What `--only` takes, and the module whose `measure` gives the rows.
+MEASUREMENTS = {
+    "claims": "benchmarks.job_claims",
+    "ai_calls": "benchmarks.ai_calls",
+    "parsing": "benchmarks.article_parsing",
+    "idle_tick": "benchmarks.idle_tick",
+    "memory": "benchmarks.run_memory",
+    "small_run": "benchmarks.small_run",
+    "freshness": "benchmarks.freshness",
+    "killed_runs": "benchmarks.killed_runs",
+    "demo": "benchmarks.demo_time",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), metavar="NAME")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to try it out; the numbers mean little"
+    )
+    chosen = parser.parse_args(arguments)
+    started = time.monotonic()
+    before = os.getloadavg()[0]
+    rows: list[Row] = []
+    try:
+        with Bench(chosen.quick) as bench:
+            for name in chosen.only:
+                bench.say(f"{name}:")
+                rows += importlib.import_module(MEASUREMENTS[name]).measure(bench)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    file = PROJECT / ".local" / ("bench.quick.json" if chosen.quick else "bench.json")
+    write_json(rows, file)
+    print(as_text(rows))
+    missed = sum(row.met is False for row in rows)
+    load = f"load of the machine before and after: {before:.1f}, {os.getloadavg()[0]:.1f}"
+    print(f"\n{missed} targets missed; {time.monotonic() - started:.0f} s on {os.cpu_count()} cores; {load}")
+    print(f"written to {file.relative_to(PROJECT)}")
+    if chosen.quick:
+        print("QUICK: small sizes; these numbers are for trying out and mean nothing")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
