@@ -1,7 +1,6 @@
 """What becomes of calls that came back: money settled, results stored, failures written down.
 
-Runs inside the caller's transaction, a batch of calls at a time. The rules are those of assets/economy_news/README.md,
-"AI jobs".
+Runs inside the caller's transaction, a batch of calls at a time.
 """
 
 from collections import defaultdict
