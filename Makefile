@@ -40,7 +40,9 @@ types: .venv/.installed ## types
 	@$(BIN)/mypy
 
 check: .venv/.installed ## the definitions load, without any service
-	@env -u DAGSTER_HOME DAGSTER_DISABLE_TELEMETRY=1 $(BIN)/dg check defs
+	@home=$$(mktemp -d); trap 'rm -rf "$$home"' EXIT; \
+		printf 'telemetry: {enabled: false}\nnux: {enabled: false}\n' > "$$home/dagster.yaml"; \
+		DAGSTER_HOME="$$home" DAGSTER_DISABLE_TELEMETRY=1 $(BIN)/dg check defs
 
 lock: .venv/.installed ## bring requirements.lock up to date with pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --all-extras --no-header \

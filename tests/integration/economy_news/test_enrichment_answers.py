@@ -4,10 +4,13 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import psycopg
 import pytest
 
+from assets.economy_news.models import Claim
+from assets.economy_news.result_kinds import SUMMARY
 from resources.chat import ChatAnswer, JsonSchema, Messages
 from resources.spending import Usage
 from tests.integration.economy_news.enriching import (
@@ -21,6 +24,7 @@ from tests.integration.economy_news.enriching import (
 )
 from tests.integration.economy_news.factories import (
     a_job,
+    a_text,
     an_article,
     job_rows,
     jobs_waiting,
@@ -150,3 +154,24 @@ def test_an_answer_that_cannot_be_sent_back_as_it_is_can_still_be_complained_abo
     jobs_waiting(connection, 1)
     enrich(connection, OddChat(**a_chat(openai_api).model_dump()))
     assert [(job["status"], job["error_code"]) for job in job_rows(connection)] == [("SUCCESS", None)]
+
+
+def test_an_answer_that_no_table_takes_fails_alone(
+    connection: psycopg.Connection, openai_api: StandIn
+) -> None:
+    jobs_waiting(connection, 3)
+    rows_of = SUMMARY.rows
+    title, _ = a_text(1)
+
+    def rows_with_one_too_few_lines(result: Any, claim: Claim) -> list[dict[str, object]]:
+        (row,) = rows_of(result, claim)
+        return [{**row, "summary3": ["하나"]} if claim.title == title else row]
+
+    object.__setattr__(SUMMARY, "rows", rows_with_one_too_few_lines)
+    try:
+        enrich(connection, a_chat(openai_api), concurrency=3)
+    finally:
+        object.__setattr__(SUMMARY, "rows", rows_of)
+    found = [(job["status"], job["error_code"]) for job in job_rows(connection)]
+    assert found == [("SUCCESS", None), ("FAILED", "cannot_be_stored"), ("SUCCESS", None)]
+    assert len(calls(openai_api)) == 3

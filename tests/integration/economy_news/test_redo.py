@@ -9,6 +9,7 @@ import pytest
 
 from assets.economy_news import result_kinds, store
 from assets.economy_news.prompts import Prompt
+from resources.chat import ChatResource
 from tests.integration.economy_news.dagster_runs import DagsterRuns
 from tests.integration.stand_ins import StandIn
 
@@ -127,3 +128,23 @@ def test_a_terms_first_definition_stays(runs: DagsterRuns, connection: psycopg.C
     assert runs.run("economy_news_enrich", DAY, FINANCE, redo("all")).success
     after = connection.execute("SELECT term_key, definition FROM news.term ORDER BY 1").fetchall()
     assert after == [(key, "먼저 적힌 뜻이에요.") for key, _ in dictionary]
+
+
+def test_a_model_that_is_changed_back_blocks_no_claim(
+    runs: DagsterRuns, connection: psycopg.Connection, openai_api: StandIn
+) -> None:
+    """What was to be made by the other model is made by this one, beside the result it had made before."""
+    first = runs.defs
+    other = ChatResource(model="gpt-4.1-mini", base_url=f"{openai_api.url}/v1", api_key="sk-tests")
+    runs.defs = runs.definitions(other)
+    openai_api.fault(model="gpt-4.1-mini", status=500)
+    runs.run("economy_news_enrich", DAY, FINANCE, {"article_insights": {"redo": "outdated"}})
+    assert connection.execute("SELECT count(*) FROM news.ai_job WHERE status = 'RETRY_WAIT'").fetchone() != (
+        0,
+    )
+
+    connection.execute("UPDATE news.ai_job SET next_run_at = now() WHERE status = 'RETRY_WAIT'")
+    runs.defs = first
+    assert runs.run("economy_news_enrich", DAY, FINANCE, redo("outdated")).success
+    assert connection.execute("SELECT DISTINCT status FROM news.ai_job").fetchall() == [("SUCCESS",)]
+    assert connection.execute("SELECT DISTINCT model FROM news.ai_result").fetchall() == [("gpt-4o-mini",)]

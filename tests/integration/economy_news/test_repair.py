@@ -1,10 +1,12 @@
 """What people repair, empty and take down, through the jobs that they launch."""
 
+from collections.abc import Callable
 from datetime import date
 
 import psycopg
 import pytest
 
+from assets.economy_news import repair_store, store
 from tests.integration.economy_news.dagster_runs import DagsterRuns
 from tests.integration.stand_ins import StandIn
 
@@ -192,6 +194,13 @@ def test_retention_empties_old_bodies_and_fails_the_summaries_that_need_them(
     assert job == ("FAILED", "body_emptied")
     assert statuses(connection)["PENDING"] > 0
 
+    # Nothing is left to be summarised, so nobody can have it summarised.
+    runs.run("economy_news_requeue_failed", ops={"requeue_failed_jobs": {"error_code": "body_emptied"}})
+    connection.execute("UPDATE news.ai_job SET status = 'PENDING' WHERE id = %s", (old,))
+    assert runs.run("economy_news_enrich", DAY, FINANCE).success
+    made = connection.execute("SELECT count(*) FROM news.ai_result WHERE job_id = %s", (old,)).fetchone()
+    assert made == (0,)
+
 
 def test_a_changed_page_is_taken_over_only_within_the_recheck_days(
     database_url: str, site: StandIn, openai_api: StandIn, connection: psycopg.Connection
@@ -212,3 +221,20 @@ def test_a_changed_page_is_taken_over_only_within_the_recheck_days(
     assert connection.execute(title, (oid, aid)).fetchone() != ("제목이 바뀐 기사",)
     assert watching.run("economy_news_crawl", DAY, FINANCE).success
     assert connection.execute(title, (oid, aid)).fetchone() == ("제목이 바뀐 기사",)
+
+
+def test_storing_an_article_waits_for_its_takedown(
+    runs: DagsterRuns, connect: Callable[..., psycopg.Connection]
+) -> None:
+    first, second = connect(), connect()
+    second.execute("SET lock_timeout = '100ms'")
+    oid, aid = first.execute("SELECT oid, aid FROM news.article LIMIT 1").fetchone() or ("", "")
+    with first.transaction():
+        assert repair_store.take_down(
+            first, oid, aid, prompt_version="a-version", model="a-model", min_characters=1_000
+        )
+        with pytest.raises(psycopg.errors.LockNotAvailable), second.transaction():
+            store.lock_page(second, oid, aid)
+    with second.transaction():
+        store.lock_page(second, oid, aid)
+        assert store.is_taken_down(second, oid, aid)
