@@ -26,7 +26,7 @@ SOUP = "BeautifulSoup(html, 'lxml')"
 def measure(bench: Bench) -> list[Row]:
     """Pages of 150 to 300 KB first, then saved real ones where there are any."""
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
-    rows = _race(bench, "padded pages", padded_pages(bench.size(9, 3)))
+    rows = _race(bench, "padded pages", padded_pages(bench.size(6, 3)))
     real = real_pages()
     if real:
         rows += _race(bench, "real pages", real)

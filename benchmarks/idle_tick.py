@@ -8,12 +8,14 @@ from statistics import median
 import dagster as dg
 import psycopg
 
+from assets.economy_news.rules import CrawlRules, EnrichmentRules
 from benchmarks.bench import Bench
 from benchmarks.economy_news_rows import MODEL
 from benchmarks.history import database_with_history, settled_jobs
 from benchmarks.rounds import interleaved, medians
 from benchmarks.row import Peer, Row, row
 from resources.chat import ChatResource
+from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
 from sensors.economy_news import economy_news_sensors
 
@@ -48,9 +50,14 @@ def _as_dagster_asks(bench: Bench) -> Row:
 
 
 def _tick_milliseconds(sensor: dg.SensorDefinition, address: str, instance: dg.DagsterInstance) -> float:
-    resources: dict[str, object] = {"postgres": PostgresResource(database_url=address)}
-    if "chat" in sensor.required_resource_keys:
-        resources["chat"] = ChatResource(model=MODEL, api_key="sk-bench")
+    known: dict[str, object] = {
+        "postgres": PostgresResource(database_url=address),
+        "chat": ChatResource(model=MODEL, api_key="sk-bench"),
+        "news_site": SiteResource(base_url="http://127.0.0.1:1", contact="bench"),
+        "crawl_rules": CrawlRules(),
+        "enrichment_rules": EnrichmentRules(),
+    }
+    resources = {key: known[key] for key in sensor.required_resource_keys}
     with dg.build_sensor_context(instance, resources=resources) as context:
         started = time.perf_counter()
         tick = sensor.evaluate_tick(context)

@@ -18,7 +18,7 @@ ARTICLES_A_DAY = 10
 SENSORS = ("article_jobs_due", "failed_runs_free_their_work")
 # While the victims work the model is slow, so that they hold leases; what follows has one of a second.
 SLOW_SECONDS = 8
-BETWEEN_KILLS_SECONDS = 5
+BETWEEN_KILLS_SECONDS = 4
 PATIENCE_SECONDS = 300
 
 _HOLDING = """
@@ -46,7 +46,7 @@ class Kill:
 
 
 def measure(bench: Bench) -> list[Row]:
-    """Runs of different days, started and started again by the sensors alone, killed five seconds apart."""
+    """Runs of different days, started and started again by the sensors alone, killed one after the other."""
     kills = bench.size(6, 2)
     dagster = bench.dagster
     with psycopg.connect(bench.stack.environment()["DATABASE_URL"], autocommit=True) as connection:
