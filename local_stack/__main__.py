@@ -35,7 +35,8 @@ def up(stack: Stack) -> int:
     _check_settings()
     services = stack.start()
     try:
-        migrate(stack)
+        if "postgres" not in stack.external():  # a database of your own is migrated when you say so
+            migrate(stack)
     except StackError:
         stack.stop([service.name for service in services if service.seconds is not None])
         raise
