@@ -42,7 +42,8 @@ def up(stack: Stack) -> int:
         raise
     for service in services:
         print(_line(service))
-    print("\n. .local/env    leads psql, aws, mongosh and dg to them")
+    env = Path(".local/env") if stack.root.parent == Path.cwd() else stack.root / "env"
+    print(f"\n. {env}    leads psql, aws, mongosh and dg to them")
     print("make down       stops them; their data stays")
     return 0
 

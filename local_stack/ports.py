@@ -2,6 +2,7 @@
 
 import random
 import socket
+import time
 from collections.abc import Container
 
 LOOPBACK = "127.0.0.1"
@@ -20,6 +21,16 @@ def is_free(port: int) -> bool:
             probe.bind((LOOPBACK, port))
         except OSError:
             return False
+    return True
+
+
+def becomes_free(port: int, seconds: float = 2) -> bool:
+    """Whether it is free within that time: a server that was killed just now may hold it a moment longer."""
+    deadline = time.monotonic() + seconds
+    while not is_free(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
     return True
 
 

@@ -194,7 +194,7 @@ class Stack:
     def _choose_ports(self, state: State, names: Iterable[str]) -> None:
         for name in names:
             remembered = state.ports.get(name)
-            if remembered is None or not ports.is_free(remembered):
+            if remembered is None or not ports.becomes_free(remembered):
                 state.ports[name] = ports.choose(state.ports.values())
             if remembered not in (None, state.ports[name]):
                 self._say(
