@@ -23,11 +23,15 @@ def measure(bench: Bench) -> list[Row]:
 
 def _seconds(root: Path) -> float:
     started = time.monotonic()
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "local_stack", "--root", str(root), "demo"],
         cwd=PROJECT,
         env=shipped_environment(),
-        stdout=subprocess.DEVNULL,
-        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
-    return time.monotonic() - started
+    seconds = time.monotonic() - started
+    if done.returncode != 0:
+        raise RuntimeError(f"the demo judged itself wrong:\n{done.stdout}")
+    return seconds
