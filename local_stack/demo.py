@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from local_stack.demo_economy_news import EconomyNewsDemo
+from local_stack.demo_raw_files import RawFilesDemo
 from local_stack.demo_report import PipelineReport
 from local_stack.migrate import migrate
 from local_stack.stack import Stack
@@ -54,6 +55,12 @@ def demo(root: Path) -> int:
         with progress.step("database"):
             migrate(stack)
         reports = [EconomyNewsDemo(stack.external()).run(progress)]
+        if "bucket" in stack.external():
+            console.print(
+                "S3_ENDPOINT_URL is set: the demo puts no files into your bucket; raw_files is left out"
+            )
+        else:
+            reports.append(RawFilesDemo(stack.external()).run(progress))
     finally:
         stack.__exit__(None, None, None)
     _print(console, reports)

@@ -16,6 +16,9 @@ from urllib.parse import urlsplit, urlunsplit
 from local_stack import bucket, mongo_server, postgres
 from local_stack.postgres_account import installed_binaries
 
+# All that there are; not read from orchestration, whose import is Dagster's.
+PIPELINES = ("economy_news", "raw_files")
+
 MARK = "GRANARY_LOCAL_STACK"
 DIGESTS = "GRANARY_LOCAL_STACK_DIGESTS"
 
@@ -26,6 +29,8 @@ TRIGGERS: Mapping[str, tuple[str, ...]] = {
     "bucket": ("S3_ENDPOINT_URL",),
     "openai_stand_in": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     "naver_site": ("NAVER_BASE_URL",),
+    "front_pages": ("LOCAL_TEST_SITES",),
+    "recipe_api": ("RECIPE_API_BASE_URL",),
 }
 
 # A value that the caller has chosen for these stays.
@@ -95,12 +100,20 @@ def naver_variables(url: str) -> dict[str, str]:
     }
 
 
+def front_pages_variables(url: str) -> dict[str, str]:
+    return {"LOCAL_TEST_SITES": url.removeprefix("http://")}
+
+
+def recipe_api_variables(url: str) -> dict[str, str]:
+    return {"RECIPE_API_BASE_URL": url, "RECIPE_API_KEY": "granary-demo"}
+
+
 def general_variables(root: Path) -> dict[str, str]:
     return {
         "DAGSTER_HOME": str(root.parent),
         "DAGSTER_FILES": str(root / "dagster"),
         "DAGSTER_DISABLE_TELEMETRY": "1",
-        "GRANARY_PIPELINES": "economy_news",
+        "GRANARY_PIPELINES": ",".join(PIPELINES),
     }
 
 

@@ -11,10 +11,18 @@ from local_stack.mongo_server import MongoServer
 from local_stack.postgres import EmbeddedPostgres
 from local_stack.processes import Command
 from local_stack.state import Secrets
-from local_stack.web_stand_ins import naver_site, openai_stand_in
+from local_stack.web_stand_ins import front_pages, naver_site, openai_stand_in, recipe_api
 
 # In the order they are started: Postgres last, since making its cluster takes a moment the others can use.
-NAMES = ("openai_stand_in", "bucket", "naver_site", "mongo_server", "postgres")
+NAMES = (
+    "openai_stand_in",
+    "bucket",
+    "naver_site",
+    "front_pages",
+    "recipe_api",
+    "mongo_server",
+    "postgres",
+)
 
 
 class Service(Protocol):
@@ -71,6 +79,10 @@ class Services:
                 return MongoServer(port, data_dir)
             case "openai_stand_in":
                 return openai_stand_in(port, data_dir)
+            case "front_pages":
+                return front_pages(port)
+            case "recipe_api":
+                return recipe_api(port)
         return naver_site(port)
 
     def variables(self) -> dict[str, dict[str, str]]:
@@ -87,6 +99,10 @@ class Services:
                     found[name] = environment.mongo_variables(service)
                 case _ if name == "openai_stand_in":
                     found[name] = environment.openai_variables(service.address, self._secrets.openai_api_key)
+                case _ if name == "front_pages":
+                    found[name] = environment.front_pages_variables(service.address)
+                case _ if name == "recipe_api":
+                    found[name] = environment.recipe_api_variables(service.address)
                 case _:
                     found[name] = environment.naver_variables(service.address)
         return found

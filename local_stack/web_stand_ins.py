@@ -1,4 +1,4 @@
-"""The HTTP stand-ins (OpenAI API, Naver-like site) as services of the stack."""
+"""The HTTP stand-ins (OpenAI API, news site, front pages, recipe API) as services of the stack."""
 
 import os
 import sys
@@ -48,3 +48,11 @@ def openai_stand_in(port: int, data_dir: Path) -> WebStandIn:
 
 def naver_site(port: int) -> WebStandIn:
     return WebStandIn("naver_site", port, "/robots.txt")
+
+
+def front_pages(port: int) -> WebStandIn:
+    return WebStandIn("front_pages", port, "/_control/requests")
+
+
+def recipe_api(port: int) -> WebStandIn:
+    return WebStandIn("recipe_api", port, "/_control/requests")

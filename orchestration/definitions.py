@@ -13,30 +13,39 @@ import dagster as dg
 
 from assets.economy_news import assets as economy_news
 from assets.economy_news.rules import CrawlRules, EnrichmentRules
+from assets.raw_files import assets as raw_files
+from assets.raw_files.rules import RawFilesRules
 from orchestration.jobs import JOBS
+from orchestration.raw_files_schedules import raw_files_schedules
 from orchestration.schedules import SEOUL, economy_news_crawl_schedule, economy_news_retention_schedule
 from orchestration.settings import Settings, settings_from_environment
 from resources.alerts import AlertResource
+from resources.bucket import BucketResource
 from resources.chat import ChatResource
+from resources.guarded_fetch import GuardedFetchResource
 from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
 from sensors.economy_news import economy_news_sensors
+from sensors.raw_files import raw_files_sensors
 from sensors.run_status import run_status_sensors
 
 
 def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
     """The code location. `overrides` replace resources by name, for tests."""
     economy_news_is_on = "economy_news" in settings.granary_pipelines
+    raw_files_is_on = "raw_files" in settings.granary_pipelines
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([economy_news]),
+        assets=dg.load_assets_from_modules([economy_news, raw_files]),
         jobs=JOBS,
         schedules=[
             economy_news_crawl_schedule(settings.crawl_sections, economy_news_is_on),
             economy_news_retention_schedule(economy_news_is_on),
+            *raw_files_schedules(raw_files_is_on, settings.hours_between_metadata_syncs()),
         ],
         sensors=[
             *economy_news_sensors(economy_news_is_on),
-            *run_status_sensors(is_on=bool(settings.granary_pipelines)),
+            *raw_files_sensors(raw_files_is_on),
+            *run_status_sensors(bool(settings.granary_pipelines), settings.granary_environment),
         ],
         resources={**_resources(settings), **(overrides or {})},
         # A process per step costs about four CPU-seconds of imports each.
@@ -66,6 +75,16 @@ def _resources(settings: Settings) -> dict[str, Any]:
             min_interval_ms=settings.crawl_min_interval_ms,
             sleep_min_ms=settings.crawl_sleep_min_ms,
             sleep_max_ms=settings.crawl_sleep_max_ms,
+        ),
+        "bucket": BucketResource(endpoint_url=settings.s3_endpoint_url, bucket=settings.s3_bucket),
+        "sites": GuardedFetchResource(
+            contact=settings.crawl_contact, local_test_sites=settings.local_test_sites
+        ),
+        "raw_files_rules": RawFilesRules(
+            catch_up_days=settings.raw_catch_up_days,
+            metadata_ttl_days=settings.metadata_ttl_days,
+            fetch_metadata=settings.fetch_metadata,
+            environment=settings.granary_environment,
         ),
         "crawl_rules": CrawlRules(
             enabled=settings.crawl_enabled,

@@ -5,8 +5,15 @@ from typing import Any
 import dagster as dg
 
 from assets.economy_news import repair
-from orchestration.partitions import day_by_section
-from orchestration.policies import CRAWL_MAX_SECONDS, ENRICH_MAX_SECONDS, job_tags
+from orchestration.partitions import day_by_section, day_by_source, raw_days
+from orchestration.policies import (
+    CRAWL_MAX_SECONDS,
+    ENRICH_MAX_SECONDS,
+    RAW_FILES_MAX_SECONDS,
+    RAW_FILES_TAG,
+    RAW_REPORT_MAX_SECONDS,
+    job_tags,
+)
 
 economy_news_crawl = dg.define_asset_job(
     "economy_news_crawl",
@@ -24,6 +31,29 @@ economy_news_enrich = dg.define_asset_job(
     description="Settles the AI jobs of a day's articles that are pending or due.",
 )
 
+raw_files_partitions = dg.define_asset_job(
+    "raw_files_partitions",
+    selection=dg.AssetSelection.assets("raw_file_manifest", "raw_domains", "domain_metadata"),
+    partitions_def=day_by_source,
+    tags={**job_tags(RAW_FILES_MAX_SECONDS), **RAW_FILES_TAG},
+    description="Processes the files of one day and source that are not processed yet.",
+)
+
+raw_files_report = dg.define_asset_job(
+    "raw_files_report",
+    selection=dg.AssetSelection.assets("daily_raw_report"),
+    partitions_def=raw_days,
+    tags=job_tags(RAW_REPORT_MAX_SECONDS),
+    description="Writes a day's report and evaluates the alarms.",
+)
+
+raw_files_metadata_sync = dg.define_asset_job(
+    "raw_files_metadata_sync",
+    selection=dg.AssetSelection.assets("domain_metadata_refresh"),
+    tags=job_tags(RAW_FILES_MAX_SECONDS),
+    description="Fetches front pages again that are older than METADATA_TTL_DAYS.",
+)
+
 JOBS: list[Any] = [
     economy_news_crawl,
     economy_news_enrich,
@@ -31,4 +61,7 @@ JOBS: list[Any] = [
     repair.economy_news_requeue_failed,
     repair.economy_news_takedown,
     repair.economy_news_retention,
+    raw_files_partitions,
+    raw_files_report,
+    raw_files_metadata_sync,
 ]

@@ -9,7 +9,7 @@ from datetime import date
 
 import dagster as dg
 
-PIPELINES = ("economy_news",)
+PIPELINES = ("economy_news", "raw_files")
 
 # In the order of the site's own menu; a range of partitions follows this order.
 SECTIONS = ("FINANCE", "STOCK", "INDUSTRY", "VENTURE", "REALESTATE", "WORLD", "LIVING", "GENERAL")
@@ -23,6 +23,26 @@ RANGE_END_TAG = "dagster/asset_partition_range_end"
 news_days = dg.DailyPartitionsDefinition(start_date=FIRST_NEWS_DAY, timezone="Asia/Seoul", end_offset=1)
 news_sections = dg.StaticPartitionsDefinition(list(SECTIONS))
 day_by_section = dg.MultiPartitionsDefinition({"day": news_days, "section": news_sections})
+
+FIRST_RAW_DAY = "2026-01-01"
+
+raw_days = dg.DailyPartitionsDefinition(start_date=FIRST_RAW_DAY, timezone="UTC", end_offset=1)
+# Keys are `country/category`, added when first seen and never deleted.
+raw_sources = dg.DynamicPartitionsDefinition(name="raw_sources")
+day_by_source = dg.MultiPartitionsDefinition({"day": raw_days, "source": raw_sources})
+
+
+def raw_key(day: date, source: str) -> dg.MultiPartitionKey:
+    """The partition key of a day (UTC) and source, as `2026-11-30|kr/news`."""
+    return dg.MultiPartitionKey({"day": day.isoformat(), "source": source})
+
+
+def read_raw_key(key: str) -> tuple[date, str]:
+    """The day and source of a partition key. Raises ValueError for a key of another form."""
+    day, separator, source = key.partition("|")
+    if not separator or source.count("/") != 1:
+        raise ValueError(f"not a day and source: {key!r}")
+    return date.fromisoformat(day), source
 
 
 def news_key(day: date, section: str) -> str:

@@ -9,8 +9,9 @@ from datetime import date
 
 import dagster as dg
 
-# Beta in Dagster 1.13, pinned, and used by every asset: no line of warning for each of them.
-warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", category=dg.BetaWarning)
+# Beta in Dagster 1.13, pinned, and used by many assets: no line of warning for each of them.
+for _beta in ("Parameter `backfill_policy`", "Class `MultiToSingleDimensionPartitionMapping`"):
+    warnings.filterwarnings("ignore", message=_beta, category=dg.BetaWarning)
 
 # A range of partitions is one run: eight sections of a day cost one start.
 ONE_RUN_PER_RANGE = dg.BackfillPolicy.single_run()
@@ -32,10 +33,17 @@ ENRICH_SLICE_SECONDS = 140
 
 REPAIR_MAX_SECONDS = 600
 
+RAW_FILES_MAX_SECONDS = 1_800
+# Front pages come last in a run and the refresh brings what is left, so they take no time from files.
+FRONT_PAGES_SLICE_SECONDS = 600
+RAW_REPORT_MAX_SECONDS = 300
+
 LIVE_PRIORITY = "10"
 # Below the crawl, and bounded in dagster.yaml: a slow model must not take every place of the queue.
 SLOW_PRIORITY = "5"
 SLOW_TAG = {"granary/waits_for": "model"}
+# At most ten partitions of raw files at once: bounded in dagster.yaml.
+RAW_FILES_TAG = {"granary/partitions_of": "raw_files"}
 
 
 def job_tags(max_seconds: int) -> dict[str, str]:
@@ -59,6 +67,11 @@ def automatic_run_tags(job_name: str, day: date) -> dict[str, str]:
 def slow_run_tags(job_name: str, day: date) -> dict[str, str]:
     """The same for a run that waits for a model most of its time: after crawls, and few at once."""
     return {**automatic_run_tags(job_name, day), PRIORITY_TAG: SLOW_PRIORITY, **SLOW_TAG}
+
+
+def raw_files_run_tags(job_name: str, key: str) -> dict[str, str]:
+    """Tags of a run over one partition that a schedule or sensor asks for; the sensor tries it again."""
+    return {LOCK_TAG: f"{job_name}:{key}", MAX_RETRIES_TAG: "0", PRIORITY_TAG: SLOW_PRIORITY}
 
 
 def lock_of(job_name: str, day: date) -> str:

@@ -93,11 +93,41 @@ class Settings(BaseSettings):
     alert_urls: CommaSeparated = Field((), repr=False)
     """Where alarms go, in apprise's notation; none: only the log. They hold tokens."""
 
+    granary_environment: str = Field("development", min_length=1, max_length=50)
+    """Stands in failure logs; `production` syncs front pages every four hours instead of six."""
+    api_docs: bool = False
+    """Serves the HTTP door's own documentation at /docs."""
+
+    s3_endpoint_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
+    """Empty: there is no bucket. Its keys are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
+    s3_bucket: str = Field("granary", min_length=1)
+    raw_catch_up_days: int = Field(7, ge=0, le=60)
+    """Days before yesterday that a pass over the bucket looks at too."""
+    metadata_sync_hours: int | None = Field(None, ge=1, le=24)
+    """How often old front pages are fetched again; unset: six, four in production."""
+    metadata_ttl_days: int = Field(7, ge=1, le=365)
+    fetch_metadata: bool = True
+    local_test_sites: str = ""
+    """For tests and the demo only: where names that end in .test are fetched from, as 127.0.0.1:8080."""
+
     openai_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
     openai_model: str = Field("gpt-4o-mini", min_length=1)
     openai_timeout_ms: int = Field(20_000, ge=100, le=600_000)
     openai_max_output_tokens: int = Field(3_000, ge=100, le=100_000)
     openai_temperature: float = Field(0.2, ge=0, le=2)
+
+    openai_batch_model: str = Field("gpt-4o-mini", min_length=1)
+    openai_embedding_model: str = Field("text-embedding-3-small", min_length=1)
+    max_enqueued_tokens: int = Field(2_000_000, ge=1_000)
+    """How many tokens may wait in the provider's batch queue at once, by the account's limit."""
+
+    mongodb_database: str = Field("granary", min_length=1)
+    recipe_api_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
+    """Empty: no recipe is fetched. Its key is RECIPE_API_KEY."""
+    fetch_limit: int = Field(100, ge=1, le=100_000)
+    """Recipes that one day's fetch asks for."""
+    pushgateway_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
+    """Empty: recipe metrics are pushed nowhere."""
 
     ai_enabled: bool = True
     ai_concurrency: int = Field(16, ge=1, le=256)
@@ -142,6 +172,14 @@ class Settings(BaseSettings):
             raise ValueError(f"must name at least one of {', '.join(SECTIONS)}")
         return known
 
+    @field_validator("local_test_sites")
+    @classmethod
+    def _on_loopback(cls, address: str) -> str:
+        host, _, port = address.rpartition(":")
+        if address and (host not in LOOPBACK_HOSTS or not port.isdigit()):
+            raise ValueError("must be an address on loopback with a port, such as 127.0.0.1:8080, or empty")
+        return address
+
     @field_validator("crawl_contact")
     @classmethod
     def _fits_a_header(cls, contact: str) -> str:
@@ -172,6 +210,9 @@ class Settings(BaseSettings):
                 "CRAWL_MIN_INTERVAL_MS below 1000 is allowed only where NAVER_BASE_URL is on loopback"
             )
         return self
+
+    def hours_between_metadata_syncs(self) -> int:
+        return self.metadata_sync_hours or (4 if self.granary_environment == "production" else 6)
 
     def priced_model(self) -> Model:
         """The model that is asked. Raises SettingsError where it has no price."""

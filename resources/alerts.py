@@ -28,6 +28,13 @@ RETURNING cause
 """
 
 
+_STANDING = """
+SELECT DISTINCT cause FROM granary.alert
+WHERE cleared_at IS NULL AND (cause = %(of)s OR starts_with(cause, %(of)s || ':'))
+ORDER BY cause
+"""
+
+
 class AlertResource(dg.ConfigurableResource):
     """Where alarms go."""
 
@@ -52,6 +59,10 @@ class AlertResource(dg.ConfigurableResource):
             return False
         self._send(f"Granary: {cause} is over", "It has cleared; nothing to do.")
         return True
+
+    def standing(self, connection: psycopg.Connection, of: str) -> list[str]:
+        """The causes that stand uncleared: `of` itself, and those that go on from it with a colon."""
+        return [cause for (cause,) in connection.execute(_STANDING, {"of": of})]
 
     def _send(self, title: str, body: str) -> None:
         log.warning("%s: %s", title, body)

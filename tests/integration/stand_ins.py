@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import uvicorn
 
+from local_stack.front_pages.app import Seen, front_pages_server
 from local_stack.naver_site.app import site_server
 from local_stack.naver_site.state import SiteState
 from local_stack.openai_stand_in.app import create_app as create_openai
@@ -57,6 +58,13 @@ def openai_stand_in(data_dir: Path) -> Iterator[StandIn]:
 def naver_site() -> Iterator[StandIn]:
     """The news site."""
     with _served(*site_server(SiteState(), 0)) as url:
+        yield StandIn(url)
+
+
+@contextmanager
+def front_pages() -> Iterator[StandIn]:
+    """The front pages of the invented .test domains."""
+    with _served(*front_pages_server(Seen(), 0)) as url:
         yield StandIn(url)
 
 

@@ -244,5 +244,32 @@ def test_nothing_runs_by_itself_until_a_pipeline_is_named() -> None:
     assert not [name for name, is_running in running.items() if is_running]
 
 
-def test_a_pipeline_that_is_named_runs_by_itself() -> None:
-    assert all(started_by_themselves("economy_news").values())
+OF_ALL = {"failed_runs_free_their_work", "canceled_runs_free_their_work"}
+BY_PIPELINE = {
+    "economy_news": {
+        "economy_news_every_five_minutes",
+        "economy_news_retention_every_night",
+        "article_jobs_due",
+        "pages_left_over",
+    },
+    "raw_files": {
+        "daily_raw_files",
+        "supplementary_raw_files",
+        "metadata_sync",
+        "raw_files_retry",
+        "raw_files_requested",
+        "raw_reports_due",
+    },
+}
+OFF_UNTIL_STARTED = {"raw_files_arrived"}
+
+
+@pytest.mark.parametrize("pipeline", sorted(BY_PIPELINE))
+def test_a_pipeline_that_is_named_runs_by_itself_and_no_other(pipeline: str) -> None:
+    running = {name for name, is_running in started_by_themselves(pipeline).items() if is_running}
+    assert running == BY_PIPELINE[pipeline] | OF_ALL
+
+
+def test_every_schedule_and_sensor_belongs_to_a_pipeline() -> None:
+    known = set.union(*BY_PIPELINE.values(), OF_ALL, OFF_UNTIL_STARTED)
+    assert set(started_by_themselves()) == known

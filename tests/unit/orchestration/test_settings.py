@@ -19,13 +19,24 @@ EXAMPLE_FILE = Path(__file__).resolve().parents[3] / ".env.example"
 SERVICE_ADDRESSES = {
     "DATABASE_URL",
     "MONGODB_URI",
-    "S3_ENDPOINT_URL",
-    "S3_BUCKET",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_DEFAULT_REGION",
     "OPENAI_API_KEY",
+    "RECIPE_API_KEY",
+    "API_TOKEN",
+    "ADMIN_TOKEN",
     "DAGSTER_PG_URL",
 }
 # Empty by default, so the file shows how a value is written instead.
-SHOWN_BY_EXAMPLE = {"GRANARY_PIPELINES", "MODEL_PRICES", "CRAWL_PERMISSION", "CRAWL_CONTACT"}
+SHOWN_BY_EXAMPLE = {
+    "GRANARY_PIPELINES",
+    "MODEL_PRICES",
+    "CRAWL_PERMISSION",
+    "CRAWL_CONTACT",
+    "METADATA_SYNC_HOURS",
+    "LOCAL_TEST_SITES",
+}
 
 CONTRACT_DEFAULTS = {
     "granary_pipelines": (),
@@ -33,6 +44,22 @@ CONTRACT_DEFAULTS = {
     "gate_probe_minutes": 30,
     "model_prices": {},
     "alert_urls": (),
+    "granary_environment": "development",
+    "api_docs": False,
+    "s3_endpoint_url": "",
+    "s3_bucket": "granary",
+    "raw_catch_up_days": 7,
+    "metadata_sync_hours": None,
+    "metadata_ttl_days": 7,
+    "fetch_metadata": True,
+    "local_test_sites": "",
+    "openai_batch_model": "gpt-4o-mini",
+    "openai_embedding_model": "text-embedding-3-small",
+    "max_enqueued_tokens": 2_000_000,
+    "mongodb_database": "granary",
+    "recipe_api_base_url": "",
+    "fetch_limit": 100,
+    "pushgateway_url": "",
     "openai_base_url": "",
     "openai_model": "gpt-4o-mini",
     "openai_timeout_ms": 20_000,

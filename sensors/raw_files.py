@@ -1,0 +1,190 @@
+"""What starts runs of raw_files besides its schedules: arrivals, tries that are due, requests, reports."""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from assets.raw_files import alarm_messages, attempts, partition_store, scan
+from assets.raw_files.assets import REQUEST_TAG
+from assets.raw_files.passes import days_of_interest, look
+from assets.raw_files.rules import RawFilesRules
+from assets.raw_files.schedule_state import running_since
+from assets.raw_files.store import Partition
+from orchestration.partitions import raw_key, raw_sources
+from orchestration.policies import (
+    LOCK_TAG,
+    MAX_RETRIES_TAG,
+    RAW_FILES_MAX_SECONDS,
+    RAW_REPORT_MAX_SECONDS,
+    raw_files_run_tags,
+)
+from resources.alerts import AlertResource
+from resources.bucket import BucketResource
+from resources.errors import ServiceError
+from resources.postgres import PostgresResource
+from sensors.live_runs import held_locks
+
+PARTITIONS_JOB = "raw_files_partitions"
+REPORT_JOB = "raw_files_report"
+PARTITIONS_A_TICK = 100
+REPORTS_LOOK_BACK = timedelta(days=40)
+
+
+def partition_runs(
+    partitions: Iterable[Partition],
+    why: str,
+    held: AbstractSet[str] = frozenset(),
+    force: bool = False,
+    more_tags: Mapping[str, str] | None = None,
+) -> list[dg.RunRequest]:
+    """One run per partition that has no live one. `why` makes the run keys of two occasions differ."""
+    runs = []
+    for day, source in partitions:
+        key = raw_key(day, source)
+        tags = {**raw_files_run_tags(PARTITIONS_JOB, key), **(more_tags or {})}
+        if tags[LOCK_TAG] in held:
+            continue
+        config = {"ops": {"raw_file_manifest": {"config": {"force": True}}}} if force else {}
+        runs.append(dg.RunRequest(run_key=f"{why}:{key}", partition_key=key, tags=tags, run_config=config))
+    return runs
+
+
+def add_sources(instance: dg.DagsterInstance, partitions: Iterable[Partition]) -> None:
+    """Makes the partitions' sources exist; they are never deleted."""
+    known = set(instance.get_dynamic_partitions(str(raw_sources.name)))
+    new = sorted({source for _, source in partitions} - known)
+    if new:
+        instance.add_dynamic_partitions(str(raw_sources.name), new)
+
+
+def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
+    """The sensors; that on arrivals is off until somebody starts it."""
+    status = dg.DefaultSensorStatus.RUNNING if is_on else dg.DefaultSensorStatus.STOPPED
+
+    @dg.sensor(
+        job_name=PARTITIONS_JOB,
+        minimum_interval_seconds=180,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description="Off by default: lists the bucket every three minutes and starts what has new files.",
+    )
+    def raw_files_arrived(
+        context: dg.SensorEvaluationContext,
+        postgres: PostgresResource,
+        bucket: BucketResource,
+        raw_files_rules: RawFilesRules,
+    ) -> dg.SensorResult | dg.SkipReason:
+        days = days_of_interest(datetime.now(UTC).date(), raw_files_rules.catch_up_days)
+        with postgres.connect() as connection, bucket.open() as opened:
+            arrived = scan.scan_arrivals(connection, opened, days[0], days[-1])
+            if not arrived:
+                return dg.SkipReason("no file is new since the last look")
+            held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
+            add_sources(context.instance, arrived)
+            partition_store.ask_for_partitions(connection, arrived)
+        return dg.SensorResult(partition_runs(arrived, f"arrival:{_next_tick(context)}", held))
+
+    @dg.sensor(
+        job_name=PARTITIONS_JOB,
+        minimum_interval_seconds=30,
+        default_status=status,
+        description="Starts failed partitions again after 5, 10 and 20 minutes, and repeats failed listings.",
+    )
+    def raw_files_retry(
+        context: dg.SensorEvaluationContext,
+        postgres: PostgresResource,
+        bucket: BucketResource,
+        alerts: AlertResource,
+        raw_files_rules: RawFilesRules,
+    ) -> dg.SensorResult | dg.SkipReason:
+        rules = raw_files_rules
+        with postgres.connect() as connection:
+            attempts.time_out(connection, alerts, rules.environment)
+            alarm_messages.tell_of_lateness(connection, alerts, running_since(context.instance))
+            for _, kind, scheduled_at in partition_store.passes_due(connection):
+                try:
+                    look(
+                        connection, bucket, alerts, kind, scheduled_at, rules.catch_up_days, rules.environment
+                    )
+                except ServiceError as error:  # noted, with the time of the next look
+                    context.log.warning(f"the {kind} pass could not list the bucket: {error}")
+            due = partition_store.partitions_due(connection, PARTITIONS_A_TICK)
+        if not due:
+            return dg.SkipReason("nothing is due to be tried again")
+        held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
+        tick = _next_tick(context)
+        add_sources(context.instance, [(one.day, one.source) for one in due])
+        return dg.SensorResult(
+            [
+                run
+                for one in due
+                for run in partition_runs([(one.day, one.source)], f"attempt {one.failures + 1}:{tick}", held)
+            ]
+        )
+
+    @dg.sensor(
+        job_name=PARTITIONS_JOB,
+        minimum_interval_seconds=15,
+        default_status=status,
+        description="Starts what POST /api/v1/seeds/orchestrate asked for.",
+    )
+    def raw_files_requested(
+        context: dg.SensorEvaluationContext, postgres: PostgresResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        with postgres.connect() as connection:
+            waiting = partition_store.requests_waiting(connection, PARTITIONS_A_TICK)
+        if not waiting:
+            return dg.SkipReason("no request waits")
+        held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
+        tick = _next_tick(context)
+        add_sources(context.instance, [(one.day, one.source) for one in waiting])
+        runs = [
+            run
+            for one in waiting
+            for run in partition_runs(
+                [(one.day, one.source)],
+                f"request {one.id}:{tick}",
+                held,
+                one.force,
+                {REQUEST_TAG: str(one.id)},
+            )
+        ]
+        return dg.SensorResult(runs)
+
+    @dg.sensor(
+        job_name=REPORT_JOB,
+        minimum_interval_seconds=60,
+        default_status=status,
+        description="Writes the report of days on which something has happened and nothing runs any more.",
+    )
+    def raw_reports_due(
+        context: dg.SensorEvaluationContext, postgres: PostgresResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        since = datetime.now(UTC).date() - REPORTS_LOOK_BACK
+        with postgres.connect() as connection:
+            days = partition_store.reports_due(connection, since)
+        if not days:
+            return dg.SkipReason("every report is up to date")
+        held = held_locks(context.instance, REPORT_JOB, RAW_REPORT_MAX_SECONDS)
+        tick = _next_tick(context)
+        return dg.SensorResult(
+            [
+                dg.RunRequest(
+                    run_key=f"{day.isoformat()}:{tick}",
+                    partition_key=day.isoformat(),
+                    tags={LOCK_TAG: f"{REPORT_JOB}:{day.isoformat()}", MAX_RETRIES_TAG: "0"},
+                )
+                for day in days
+                if f"{REPORT_JOB}:{day.isoformat()}" not in held
+            ]
+        )
+
+    return [raw_files_arrived, raw_files_retry, raw_files_requested, raw_reports_due]
+
+
+def _next_tick(context: dg.SensorEvaluationContext) -> int:
+    """Counts ticks in the cursor: a tick that is evaluated twice asks for the same run keys."""
+    tick = int(context.cursor or 0) + 1
+    context.update_cursor(str(tick))
+    return tick
