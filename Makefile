@@ -4,7 +4,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python -m local_stack
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status dev test bench lint types check lock clean
+.PHONY: help install demo up down status dev api test bench lint types check lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ status: .venv/.installed ## which of them run
 
 dev: .venv/.installed ## services, daemon and UI with schedules and sensors on, until Ctrl-C
 	@$(STACK) dev
+
+api: .venv/.installed ## the HTTP door on http://127.0.0.1:8787, with the addresses of `make up`
+	@if [ -f .local/env ]; then . .local/env; fi; exec $(BIN)/python -m api
 
 test: .venv/.installed ## all tests; they start what they need
 	@$(BIN)/python -m pytest -q

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from local_stack import bucket, mongo_server, postgres
 from local_stack.postgres_account import installed_binaries
+from local_stack.state import Secrets
 
 # All that there are; not read from orchestration, whose import is Dagster's.
 PIPELINES = ("economy_news", "raw_files")
@@ -36,6 +37,8 @@ TRIGGERS: Mapping[str, tuple[str, ...]] = {
 # A value that the caller has chosen for these stays.
 _CALLERS_CHOICE = {
     "GRANARY_PIPELINES",
+    "API_TOKEN",
+    "ADMIN_TOKEN",
     "DAGSTER_PG_URL",
     "CRAWL_MIN_INTERVAL_MS",
     "CRAWL_SLEEP_MIN_MS",
@@ -108,8 +111,10 @@ def recipe_api_variables(url: str) -> dict[str, str]:
     return {"RECIPE_API_BASE_URL": url, "RECIPE_API_KEY": "granary-demo"}
 
 
-def general_variables(root: Path) -> dict[str, str]:
+def general_variables(root: Path, secrets: Secrets) -> dict[str, str]:
     return {
+        "API_TOKEN": secrets.api_token,
+        "ADMIN_TOKEN": secrets.admin_token,
         "DAGSTER_HOME": str(root.parent),
         "DAGSTER_FILES": str(root / "dagster"),
         "DAGSTER_DISABLE_TELEMETRY": "1",

@@ -18,7 +18,7 @@ from local_stack.postgres import STOP_SIGNAL as POSTGRES_STOP_SIGNAL
 from local_stack.postgres import EmbeddedPostgres
 from local_stack.processes import Identity
 from local_stack.services import NAMES, Service, Services, log_file, without_secrets
-from local_stack.state import State, exclusive, write_private
+from local_stack.state import Secrets, State, exclusive, write_private
 
 _READY_SECONDS = 30
 
@@ -156,7 +156,7 @@ class Stack:
         What the caller's environment brings along is not in it. Raises StackError before the first start.
         """
         services, external = Services(self.root, State.load(self.root).ports).variables(), self.external()
-        variables = environment.general_variables(self.root)
+        variables = environment.general_variables(self.root, Secrets.load(self.root))
         for name in NAMES:
             if name not in external:
                 if name not in services:

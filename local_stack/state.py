@@ -58,6 +58,8 @@ class Secrets:
     aws_access_key_id: str
     aws_secret_access_key: str
     openai_api_key: str
+    api_token: str
+    admin_token: str
 
     @classmethod
     def load(cls, root: Path) -> "Secrets":
@@ -70,6 +72,8 @@ class Secrets:
                 f"GRANARY{secrets.token_hex(8).upper()}",
                 secrets.token_urlsafe(30),
                 f"sk-local-{secrets.token_urlsafe(24)}",
+                secrets.token_urlsafe(24),
+                secrets.token_urlsafe(24),
             )
             write_private(path, json.dumps(asdict(fresh), indent=2) + "\n")
             return fresh

@@ -11,7 +11,7 @@ from orchestration.policies import LOCK_TAG, MAX_RETRIES_TAG
 from resources.alerts import AlertResource
 from resources.bucket import BucketResource
 from resources.postgres import PostgresResource
-from sensors.raw_files import add_sources, partition_runs
+from sensors.raw_files import add_sources, partition_runs, pass_key
 
 
 def raw_files_schedules(is_on: bool, hours_between_syncs: int) -> list[dg.ScheduleDefinition]:
@@ -59,7 +59,7 @@ def _pass(kind: str, name: str, cron: str, status: dg.DefaultScheduleStatus) -> 
             return
         partitions = found.to_do()
         add_sources(context.instance, found.files)
-        yield from partition_runs(partitions, f"{kind}:{scheduled_at.isoformat()}")
+        yield from partition_runs(partitions, pass_key(kind, scheduled_at))
         if not partitions:
             yield dg.SkipReason(f"nothing is unprocessed in {len(found.files)} partitions")
 

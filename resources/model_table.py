@@ -3,7 +3,7 @@
 Prices are USD per million tokens as published by the provider; batch calls cost half.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 
@@ -25,6 +25,16 @@ class ModelPrice(BaseModel):
     cached: Decimal | None = Field(None, ge=0)
     output: Decimal = Field(Decimal(0), ge=0)
     batch_share: Decimal = Field(Decimal("0.5"), ge=0, le=1)
+
+    def in_batch(self) -> "ModelPrice":
+        """What the same tokens cost in a batch."""
+        cached = None if self.cached is None else self.cached * self.batch_share
+        return ModelPrice(
+            input=self.input * self.batch_share,
+            cached=cached,
+            output=self.output * self.batch_share,
+            batch_share=Decimal(1),
+        )
 
 
 @dataclass(frozen=True)
@@ -48,12 +58,19 @@ class Model:
         """The price of a call whose output uses all that it may, nothing cached."""
         return self.cost_usd(input_tokens, 0, max_output_tokens)
 
-    def warning(self, today: date) -> str | None:
-        """A sentence for the operator where the provider has announced the model's end, else None."""
+    def in_batch(self) -> "Model":
+        """The model at its batch prices, to reserve and settle what a batch costs."""
+        return replace(self, price=self.price.in_batch())
+
+    def warning(self, today: date, setting: str = "OPENAI_MODEL") -> str | None:
+        """A sentence for the operator where the provider has announced the model's end, else None.
+
+        `setting` names what the operator changes to choose another.
+        """
         if self.ends_on is None or (self.ends_on - today).days > WARN_BEFORE_END_DAYS:
             return None
         verb = "ends" if self.ends_on >= today else "ended"
-        return f"{self.name} {verb} on {self.ends_on}: choose its successor with OPENAI_MODEL"
+        return f"{self.name} {verb} on {self.ends_on}: choose its successor with {setting}"
 
 
 def _price(input: str, cached: str | None, output: str) -> ModelPrice:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
+import psycopg
 
 from assets.raw_files import alarm_messages, attempts, partition_store, scan
 from assets.raw_files.assets import REQUEST_TAG
@@ -30,6 +31,7 @@ PARTITIONS_JOB = "raw_files_partitions"
 REPORT_JOB = "raw_files_report"
 PARTITIONS_A_TICK = 100
 REPORTS_LOOK_BACK = timedelta(days=40)
+PAUSE_AFTER_A_FAILED_REPORT = timedelta(minutes=10)
 
 
 def partition_runs(
@@ -49,6 +51,11 @@ def partition_runs(
         config = {"ops": {"raw_file_manifest": {"config": {"force": True}}}} if force else {}
         runs.append(dg.RunRequest(run_key=f"{why}:{key}", partition_key=key, tags=tags, run_config=config))
     return runs
+
+
+def pass_key(kind: str, scheduled_at: datetime) -> str:
+    """The `why` of what a pass starts, by its tick."""
+    return f"{kind}:{scheduled_at.isoformat()}"
 
 
 def add_sources(instance: dg.DagsterInstance, partitions: Iterable[Partition]) -> None:
@@ -75,15 +82,19 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         bucket: BucketResource,
         raw_files_rules: RawFilesRules,
     ) -> dg.SensorResult | dg.SkipReason:
-        days = days_of_interest(datetime.now(UTC).date(), raw_files_rules.catch_up_days)
         with postgres.connect() as connection, bucket.open() as opened:
+            days = days_of_interest(_today(connection), raw_files_rules.catch_up_days)
             arrived = scan.scan_arrivals(connection, opened, days[0], days[-1])
             if not arrived:
                 return dg.SkipReason("no file is new since the last look")
-            held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
             add_sources(context.instance, arrived)
-            partition_store.ask_for_partitions(connection, arrived)
-        return dg.SensorResult(partition_runs(arrived, f"arrival:{_next_tick(context)}", held))
+            idle = partition_store.ask_for_partitions(connection, arrived)
+        held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
+        why = f"arrival:{_next_tick(context)}"
+        runs = partition_runs([one for one in arrived if one in idle], why, held)
+        # A run that is at its partition may have listed before the file came: another waits behind it.
+        runs += partition_runs([one for one in arrived if one not in idle], why)
+        return dg.SensorResult(runs)
 
     @dg.sensor(
         job_name=PARTITIONS_JOB,
@@ -102,26 +113,26 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         with postgres.connect() as connection:
             attempts.time_out(connection, alerts, rules.environment)
             alarm_messages.tell_of_lateness(connection, alerts, running_since(context.instance))
+            found: dict[Partition, str] = {}  # with the pass that it was found for
             for _, kind, scheduled_at in partition_store.passes_due(connection):
                 try:
-                    look(
+                    seen = look(
                         connection, bucket, alerts, kind, scheduled_at, rules.catch_up_days, rules.environment
                     )
                 except ServiceError as error:  # noted, with the time of the next look
                     context.log.warning(f"the {kind} pass could not list the bucket: {error}")
+                else:
+                    found |= dict.fromkeys(seen.to_do() if seen else [], pass_key(kind, scheduled_at))
             due = partition_store.partitions_due(connection, PARTITIONS_A_TICK)
-        if not due:
+        if not found and not due:
             return dg.SkipReason("nothing is due to be tried again")
-        held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
         tick = _next_tick(context)
-        add_sources(context.instance, [(one.day, one.source) for one in due])
-        return dg.SensorResult(
-            [
-                run
-                for one in due
-                for run in partition_runs([(one.day, one.source)], f"attempt {one.failures + 1}:{tick}", held)
-            ]
-        )
+        held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
+        add_sources(context.instance, [*found, *((one.day, one.source) for one in due)])
+        runs = [run for partition, why in found.items() for run in partition_runs([partition], why)]
+        for one in due:
+            runs += partition_runs([(one.day, one.source)], f"attempt {one.failures + 1}:{tick}", held)
+        return dg.SensorResult(runs)
 
     @dg.sensor(
         job_name=PARTITIONS_JOB,
@@ -134,22 +145,19 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
     ) -> dg.SensorResult | dg.SkipReason:
         with postgres.connect() as connection:
             waiting = partition_store.requests_waiting(connection, PARTITIONS_A_TICK)
-        if not waiting:
-            return dg.SkipReason("no request waits")
-        held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
-        tick = _next_tick(context)
+            if not waiting:
+                return dg.SkipReason("no request waits")
+            held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
+            tick = _next_tick(context)
+            runs = []
+            for one in waiting:
+                partition = (one.day, one.source)
+                tags = {REQUEST_TAG: str(one.id)}
+                run = partition_runs([partition], f"request {one.id}:{tick}", held, one.force, tags)
+                held |= {asked.tags[LOCK_TAG] for asked in run}  # one request of a partition after the other
+                partition_store.ask_for_partitions(connection, [partition] if run else [])
+                runs += run
         add_sources(context.instance, [(one.day, one.source) for one in waiting])
-        runs = [
-            run
-            for one in waiting
-            for run in partition_runs(
-                [(one.day, one.source)],
-                f"request {one.id}:{tick}",
-                held,
-                one.force,
-                {REQUEST_TAG: str(one.id)},
-            )
-        ]
         return dg.SensorResult(runs)
 
     @dg.sensor(
@@ -161,12 +169,12 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
     def raw_reports_due(
         context: dg.SensorEvaluationContext, postgres: PostgresResource
     ) -> dg.SensorResult | dg.SkipReason:
-        since = datetime.now(UTC).date() - REPORTS_LOOK_BACK
         with postgres.connect() as connection:
-            days = partition_store.reports_due(connection, since)
+            days = partition_store.reports_due(connection, _today(connection) - REPORTS_LOOK_BACK)
         if not days:
             return dg.SkipReason("every report is up to date")
         held = held_locks(context.instance, REPORT_JOB, RAW_REPORT_MAX_SECONDS)
+        held |= _failed_lately(context.instance)
         tick = _next_tick(context)
         return dg.SensorResult(
             [
@@ -181,6 +189,18 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         )
 
     return [raw_files_arrived, raw_files_retry, raw_files_requested, raw_reports_due]
+
+
+def _today(connection: psycopg.Connection) -> date:
+    """The running day in UTC, by the database's clock."""
+    return partition_store.now(connection).astimezone(UTC).date()
+
+
+def _failed_lately(instance: dg.DagsterInstance) -> set[str]:
+    """Locks of reports that failed just now: a bucket that is away is not asked by a run a minute."""
+    since = datetime.now(UTC) - PAUSE_AFTER_A_FAILED_REPORT
+    failed = dg.RunsFilter(job_name=REPORT_JOB, statuses=[dg.DagsterRunStatus.FAILURE], updated_after=since)
+    return {run.tags.get(LOCK_TAG, "") for run in instance.get_runs(failed)}
 
 
 def _next_tick(context: dg.SensorEvaluationContext) -> int:

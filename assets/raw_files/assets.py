@@ -55,13 +55,13 @@ def raw_file_manifest(
     started = time.monotonic()
     partition = read_raw_key(context.partition_key)
     with failures_by_owner(context), postgres.connect() as connection, bucket.open() as opened:
-        request = context.run.tags.get(REQUEST_TAG)
-        if request:
-            partition_store.request_started(connection, int(request), context.run_id)
         _start(connection, partition, context.run_id)
         found = scan.scan_partition(connection, opened, partition)
         if config.force:
             store.forget_processing(connection, partition)
+        request = context.run.tags.get(REQUEST_TAG)
+        if request:  # not before: a run that cannot list leaves it waiting, or its `force` were lost
+            partition_store.request_started(connection, int(request), context.run_id)
         counts = store.file_counts(connection, partition)
     for key in found.near_misses:
         context.log.warning(f"a key that nearly fits is ignored: {key!r}")
@@ -244,12 +244,13 @@ def daily_raw_report(
         facts = partition_store.partition_facts(connection, day - timedelta(days=2), day)
         passes = partition_store.pass_facts(connection, window.start)
         summary = daily_report.daily_summary(day, passes, facts, as_of, raw_files_rules.catch_up_days)
-        partition_store.write_report(connection, day, as_of, summary)
         standing = alarm_messages.standing_on(connection, day, facts, running_since(context.instance))
         alarm_messages.tell(connection, alerts, standing)
         with bucket.open() as opened:
             body = json.dumps(summary, indent=2).encode()
             opened.put(f"reports/date={day.isoformat()}/summary.json", body, "application/json")
+        # Last, since the row says that the report is up to date.
+        partition_store.write_report(connection, day, as_of, summary)
     numbers = summary["daily_processing_summary"]
     return dg.MaterializeResult(
         metadata={

@@ -102,11 +102,12 @@ def newest_pass_day(connection: psycopg.Connection) -> date | None:
     return None if row is None else row[0]
 
 
-def ask_for_partitions(connection: psycopg.Connection, partitions: Iterable[Partition]) -> None:
-    """Notes that runs are asked for; their tries count anew."""
+def ask_for_partitions(connection: psycopg.Connection, partitions: Iterable[Partition]) -> set[Partition]:
+    """Notes that runs are asked for; those that no run is at just now. Failures in a row stay counted."""
     rows = [{"day": day.isoformat(), "source": source} for day, source in partitions]
-    if rows:
-        connection.execute(SQL["ask_for_partitions"], {"partitions": Jsonb(rows)})
+    if not rows:
+        return set()
+    return set(connection.execute(SQL["ask_for_partitions"], {"partitions": Jsonb(rows)}).fetchall())
 
 
 def start_partition(

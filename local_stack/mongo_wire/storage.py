@@ -6,6 +6,7 @@ from typing import Any
 import litemongo
 from pymongo.errors import DuplicateKeyError
 
+from local_stack.mongo_wire import quick_lookups
 from local_stack.mongo_wire.failures import INVALID_NAMESPACE, CommandError
 
 _FORBIDDEN_IN_DATABASES = set('/\\. "$*<>:|?\0')
@@ -16,6 +17,7 @@ class Storage:
     """All access to the files; to be made and used on one thread only, which SQLite asks for."""
 
     def __init__(self, folder: Path) -> None:
+        quick_lookups.install()
         self._client = litemongo.MongoClient(str(folder))
 
     def close(self) -> None:

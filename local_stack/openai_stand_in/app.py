@@ -80,7 +80,7 @@ def _route(
         except ApiError as error:
             return _refused_unread(state, request, endpoint, error)
         fault = state.faults.take(call)
-        if fault and fault.hang:
+        if fault and fault.hang is True:
             state.ledger.record(call, Answer(_LEFT_WAITING, {}, error_code="hang"))
             return await _until_client_leaves(request)
         latency = state.latency_seconds if endpoint in MODEL_ENDPOINTS else 0.0
@@ -91,6 +91,8 @@ def _route(
             return _drop(request)
         answer = await carry_out(state, call, fault, operation)
         state.ledger.record(call, answer)
+        if fault and fault.hang == "after":
+            return await _until_client_leaves(request)
         if fault and fault.drop == "after":
             return _drop(request)
         return _response(call, answer)

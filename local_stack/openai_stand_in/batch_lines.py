@@ -11,6 +11,7 @@ from local_stack.openai_stand_in.state import StandInState
 
 MAX_LINES = 50_000
 MAX_BYTES = 200 * 1024 * 1024
+MAX_EMBEDDING_INPUTS = 50_000
 
 
 class BatchRefused(Exception):
@@ -36,11 +37,14 @@ def input_text(state: StandInState, file_id: Any) -> str:
 def wanted_lines(state: StandInState, shown: Json) -> list[Json]:
     """The parsed lines of a batch, in the file's order; raises BatchRefused."""
     content = state.files.content(shown["input_file_id"])
+    if len(content) > MAX_BYTES:
+        text = f"The input file is too large: at most {MAX_BYTES} bytes."
+        raise BatchRefused([problem("file_too_large", text)])
     # Bytes, because text would also be split at U+2028 and the like, which JSON may hold.
     raw_lines = [line for line in content.split(b"\n") if line.strip()]
-    if len(content) > MAX_BYTES or len(raw_lines) > MAX_LINES:
-        limit = f"at most {MAX_LINES} lines and {MAX_BYTES} bytes"
-        raise BatchRefused([problem("file_too_large", f"The input file is too large: {limit}.")])
+    if len(raw_lines) > MAX_LINES:
+        text = f"The input file holds too many requests: at most {MAX_LINES}."
+        raise BatchRefused([problem("too_many_tasks", text)])
     if not raw_lines:
         raise BatchRefused([problem("empty_file", "The input file is empty.")])
     lines: list[Json] = []
@@ -56,7 +60,15 @@ def wanted_lines(state: StandInState, shown: Json) -> list[Json]:
         lines.append(line)
     if problems:
         raise BatchRefused(problems[:50])
+    if sum(_inputs(line["body"]) for line in lines) > MAX_EMBEDDING_INPUTS:
+        text = f"The batch holds too many embedding inputs: at most {MAX_EMBEDDING_INPUTS}."
+        raise BatchRefused([problem("too_many_tasks", text)])
     return lines
+
+
+def _inputs(body: Json) -> int:
+    inputs = body.get("input")
+    return len(inputs) if isinstance(inputs, list) else 1
 
 
 def calls_of(

@@ -1,8 +1,7 @@
 """Carries a batch from validating to its end, through the same code as direct calls.
 
-A tenth of `batch_seconds` passes in validating, eight tenths in progress (the lines spread over it), the
-rest in finalizing. Where a batch that was under way finds its lines in the ledger after a restart, it
-answers them again without a second entry: they were paid for.
+How far it may go at a time is `batch_pace`'s. Where a batch that was under way finds its lines in the ledger
+after a restart, it answers them again without a second entry: they were paid for.
 """
 
 import asyncio
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from local_stack.openai_stand_in.batch_lines import BatchRefused, calls_of, problem, wanted_lines
+from local_stack.openai_stand_in.batch_pace import CARRIED_OUT, ENDED, STOPS, VALIDATED
 from local_stack.openai_stand_in.batch_store import Batch
 from local_stack.openai_stand_in.calls import Answer, Call, Json, fraction_of, sha256_of
 from local_stack.openai_stand_in.carry_out import carry_out
@@ -27,19 +27,26 @@ _FATES = {"expired": "expired", "cancelled": "cancelled"}
 def start(state: StandInState, batch: Batch) -> None:
     """Lets the batch run by itself; needs a running event loop."""
     if batch.status == "cancelling":
-        batch.hurry.set()
+        batch.way.open(ENDED)
     task = asyncio.get_running_loop().create_task(_run(state, batch))
     state.batch_tasks[batch.id] = task
     task.add_done_callback(lambda _: state.batch_tasks.pop(batch.id, None))
 
 
-async def advance(state: StandInState) -> list[str]:
-    """Finishes all open batches now; their ids."""
-    batches = state.batches.open_batches()
+async def advance(state: StandInState, to: str = "end", batch_id: str | None = None) -> list[str]:
+    """Moves the open batches, or one, to a stop of `STOPS`; the ids of those that have ended by that."""
+    batches = [one for one in state.batches.open_batches() if batch_id in (None, one.id)]
     for batch in batches:
-        batch.hurry.set()
-    await asyncio.gather(*(state.batch_tasks[one.id] for one in batches if one.id in state.batch_tasks))
-    return [batch.id for batch in batches]
+        batch.way.open(STOPS[to])
+    await asyncio.gather(*(one.way.at_rest(state.batch_tasks.get(one.id)) for one in batches))
+    return [batch.id for batch in batches if not batch.open]
+
+
+async def look(state: StandInState, batch: Batch) -> None:
+    """Counts a look at the batch; returns when it has come as far as that lets it."""
+    batch.way.look(state.pace)
+    if state.pace.looks is not None:
+        await batch.way.at_rest(state.batch_tasks.get(batch.id))
 
 
 @dataclass
@@ -77,7 +84,7 @@ class _Files:
 
 
 async def _run(state: StandInState, batch: Batch) -> None:
-    await _until(state, batch, 0.1)
+    await _until(state, batch, VALIDATED)
     try:
         lines = _accepted_lines(state, batch)
     except (BatchRefused, ApiError) as refused:
@@ -97,8 +104,9 @@ async def _run(state: StandInState, batch: Batch) -> None:
         _add_strangers(paths[0], files, batch)
     fate = "cancelled" if batch.status == "cancelling" else _FATES.get(batch.effects.batch_status or "")
     if fate is None:
+        await _until(state, batch, CARRIED_OUT)
         state.batches.move(batch, "finalizing")
-        await _until(state, batch, 1.0)
+        await _until(state, batch, ENDED)
     # A cancel may have come while it was finalizing; what is done is then delivered all the same.
     fate = "cancelled" if batch.status == "cancelling" else fate or "completed"
     counts.update(completed=files.completed, failed=files.failed)
@@ -122,7 +130,7 @@ async def _carry_out_lines(state: StandInState, batch: Batch, lines: list[Json],
     calls = calls_of(lines, batch.id, shown["endpoint"], batch.api_key_sha256, effects)
     for place, call in enumerate(calls):
         if place % _STEP == 0:
-            await _until(state, batch, 0.1 + 0.8 * place / len(lines))
+            await _until(state, batch, VALIDATED + (CARRIED_OUT - VALIDATED) * place / len(lines))
             await asyncio.sleep(0)
         unknown = call.custom_id not in recorded
         if batch.status == "cancelling" and unknown:
@@ -159,7 +167,7 @@ def _add_strangers(path: Path, files: _Files, batch: Batch) -> None:
 def _delivered(state: StandInState, batch: Batch, paths: list[Path]) -> dict[str, str | None]:
     ids: dict[str, str | None] = {}
     for name, path in zip(("output", "error"), paths, strict=True):
-        ids[f"{name}_file_id"] = None
+        ids[f"{name}_file_id"] = "" if batch.effects.empty_file_ids else None
         if path.stat().st_size:
             stored = state.files.take_over(path, f"{batch.id}_{name}.jsonl", "batch_output")
             ids[f"{name}_file_id"] = stored["id"]
@@ -180,14 +188,14 @@ def _usage(files: _Files) -> Json:
 
 
 async def _until(state: StandInState, batch: Batch, share: float) -> None:
-    """Waits until this share of the batch's time has passed since its creation, or until it is hurried."""
-    due = batch.created + share * state.batch_seconds
-    seconds = due - state.now().timestamp()
-    if seconds > 0 and not batch.hurry.is_set():
-        try:
-            await asyncio.wait_for(batch.hurry.wait(), seconds)
-        except TimeoutError:
-            return
+    """Waits until the batch may have come this far."""
+    while batch.way.allowed < share:
+        seconds = None
+        if state.pace.seconds is not None:
+            seconds = batch.created + share * state.pace.seconds - state.now().timestamp()
+            if seconds <= 0:
+                return
+        await batch.way.wait(seconds)
 
 
 def _write(file: BinaryIO, batch_id: str, custom_id: str, response: Any, error: Any) -> None:

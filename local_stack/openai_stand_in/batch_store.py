@@ -1,6 +1,5 @@
 """Batches in the data directory, one JSON file each."""
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from local_stack.openai_stand_in.batch_pace import ENDED, Way
 from local_stack.openai_stand_in.calls import Json
 from local_stack.openai_stand_in.errors import ApiError, bad_request, not_found
 from local_stack.openai_stand_in.faults import BatchEffects
@@ -21,16 +21,13 @@ _DAY = 24 * 60 * 60
 
 @dataclass
 class Batch:
-    """A batch: `shown` is the object the API shows, `created` its Unix time with fractions.
-
-    `hurry` is set when it is to stop waiting: on a cancel, and when it is advanced.
-    """
+    """A batch: `shown` is the object as it is kept, `created` its Unix time with fractions."""
 
     shown: Json
     api_key_sha256: str | None
     effects: BatchEffects
     created: float
-    hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    way: Way = field(default_factory=Way)
 
     @property
     def id(self) -> str:
@@ -39,13 +36,19 @@ class Batch:
 
     @property
     def status(self) -> str:
-        """The batch's status as the API shows it."""
+        """The batch's true status."""
         return str(self.shown["status"])
 
     @property
     def open(self) -> bool:
         """Whether it has yet to end."""
         return self.status not in _SETTLED
+
+    def answer(self) -> Json:
+        """The batch as the API shows it now."""
+        instead = self.effects.shown_in_progress
+        status = instead if instead and self.status == "in_progress" else self.status
+        return {**self.shown, "status": status}
 
 
 class BatchStore:
@@ -112,7 +115,7 @@ class BatchStore:
             raise ApiError(409, f"Cannot cancel a batch with status '{batch.status}'.")
         if batch.status != "cancelling":
             self.move(batch, "cancelling")
-        batch.hurry.set()
+        batch.way.open(ENDED)
         return batch
 
     def open_batches(self) -> list[Batch]:
@@ -128,9 +131,15 @@ class BatchStore:
         if after:
             self.get(after)
             ids = ids[ids.index(after) + 1 :]
-        page = [self._batches[one].shown for one in ids[: int(limit)]]
+        page = [self._batches[one].answer() for one in ids[: int(limit)]]
         ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {}
         return {"object": "list", "data": page, "has_more": len(ids) > len(page), **ends}
+
+    def clear(self) -> None:
+        """Forgets all batches."""
+        for batch_id in self._batches:
+            (self._folder / f"{batch_id}.json").unlink(missing_ok=True)
+        self._batches.clear()
 
     def save(self, batch: Batch) -> None:
         """Keeps the batch as it is now."""

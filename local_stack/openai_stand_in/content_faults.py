@@ -86,6 +86,13 @@ def _too_few(answer: Any, call: Call) -> None:
     answer.popitem()
 
 
+def _number_for_text(answer: Any, call: Call) -> None:
+    # A quantity, as models like to write one; elsewhere the shortest text.
+    slots = sorted(_slots(answer), key=lambda slot: -1 if slot[1] == "quantity" else len(slot[0][slot[1]]))
+    for holder, key in slots[:1]:
+        holder[key] = 0.5
+
+
 def _nul(answer: Any, call: Call) -> None:
     _append(answer, "\x00")
 
@@ -99,6 +106,7 @@ _ON_FIELDS: dict[str, Callable[[Any, Call], None]] = {
     "foreign_term": _foreign_term,
     "broken_highlight": _broken_highlight,
     "too_few": _too_few,
+    "number_for_text": _number_for_text,
     "nul": _nul,
     "lone_surrogate": _surrogate,
 }

@@ -1,8 +1,13 @@
-"""The control routes under /_control: faults, ledger, latency, batches, reset. JSON in and out."""
+"""The control routes under /_control: faults, ledger, latency, batches, reset. JSON in and out.
+
+`batches/pace` takes `{"seconds": s}` (from creation to end), `{"looks": n}` (ended with the nth look) or `{}`
+(only on command); `batches/advance` is the command: `{"to": "in_progress" | "finalizing" | "end", "id": …}`,
+by default to the end, and all.
+"""
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
@@ -10,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from local_stack.openai_stand_in import batch_runner
+from local_stack.openai_stand_in.batch_pace import Pace
 from local_stack.openai_stand_in.faults import Fault
 from local_stack.openai_stand_in.state import StandInState
 
@@ -22,6 +28,19 @@ class _Latency(BaseModel):
 class _Reset(BaseModel):
     model_config = ConfigDict(extra="forbid")
     ledger: bool = False
+    batches: bool = False
+
+
+class _Pace(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    seconds: float | None = Field(default=None, ge=0)
+    looks: int | None = Field(default=None, ge=1)
+
+
+class _Advance(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    to: Literal["in_progress", "finalizing", "end"] = "end"
+    id: str | None = None
 
 
 def control_routes(state: StandInState) -> list[Route]:
@@ -49,13 +68,22 @@ def control_routes(state: StandInState) -> list[Route]:
         state.latency_seconds = _Latency.model_validate(await _body(request)).seconds
         return {"seconds": state.latency_seconds}
 
+    async def pace(request: Request) -> Any:
+        wanted = _Pace.model_validate(await _body(request))
+        if None not in (wanted.seconds, wanted.looks):
+            raise ValueError("a pace is by seconds or by looks, not both")
+        state.set_pace(Pace(wanted.seconds, wanted.looks))
+        return wanted.model_dump()
+
     async def advance(request: Request) -> Any:
-        return {"finished": await batch_runner.advance(state)}
+        wanted = _Advance.model_validate(await _body(request))
+        return {"finished": await batch_runner.advance(state, wanted.to, wanted.id)}
 
     async def reset(request: Request) -> Any:
         wanted = _Reset.model_validate(await _body(request))
-        state.reset(ledger=wanted.ledger)
-        return {"reset": ["faults", "latency", *(["ledger"] if wanted.ledger else [])]}
+        state.reset(ledger=wanted.ledger, batches=wanted.batches)
+        more = [name for name in ("ledger", "batches") if getattr(wanted, name)]
+        return {"reset": ["faults", "latency", "pace", *more]}
 
     routes = [
         ("GET", "health", health),
@@ -65,6 +93,7 @@ def control_routes(state: StandInState) -> list[Route]:
         ("GET", "ledger", ledger),
         ("GET", "ledger/totals", totals),
         ("POST", "latency", latency),
+        ("POST", "batches/pace", pace),
         ("POST", "batches/advance", advance),
         ("POST", "reset", reset),
     ]

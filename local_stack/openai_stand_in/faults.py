@@ -20,6 +20,7 @@ ContentEffect = Literal[
     "too_few",
     "refusal",
     "content_filter",
+    "number_for_text",
     "nul",
     "lone_surrogate",
 ]
@@ -28,20 +29,23 @@ ContentEffect = Literal[
 class BatchEffects(BaseModel):
     """What happens to a batch as a whole; a kept batch keeps them over a restart.
 
-    `missing_share`: lines in neither file. `error_share`: lines with a 500 in the error file.
+    `shown_in_progress`: the status that the API shows in place of in_progress, which may be one that nobody
+    knows. `missing_share`: lines in neither file. `error_share`: lines with a 500 in the error file.
     `duplicate_lines` and `unknown_lines`: that many additional output lines. `u2028`: a raw U+2028 in every
-    answer.
+    answer. `empty_file_ids`: "" in place of null for a file that there is not.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     batch_status: Literal["failed", "expired", "cancelled"] | None = None
+    shown_in_progress: str | None = Field(default=None, min_length=1)
     missing_share: Share = 0.0
     error_share: Share = 0.0
     duplicate_lines: int = Field(default=0, ge=0)
     unknown_lines: int = Field(default=0, ge=0)
     shuffle: bool = False
     u2028: bool = False
+    empty_file_ids: bool = False
     token_limit_exceeded: bool = False
 
 
@@ -50,9 +54,10 @@ class Fault(BatchEffects):
 
     `endpoint` is a ledger endpoint ("batches/create") or its first part ("batches"). `share` picks calls by
     a hash of their request and `seed`; `skip` lets the first n matching calls pass, `times` ends the fault
-    after n. `raw` is the exact content of a chat answer or, with a status of 400 or more, the whole body. A
-    fault with batch effects is looked at once for each batch created, `contains` then meaning its input
-    file.
+    after n. `hang` leaves the client waiting before the call is carried out, or "after" it; `drop` closes the
+    connection at either time. `raw` is the exact content of a chat answer or, with a status of 400 or more,
+    the whole body. A fault with batch effects is looked at once for each batch created, `contains` then
+    meaning its input file.
     """
 
     endpoint: str | None = None
@@ -70,7 +75,7 @@ class Fault(BatchEffects):
     message: str = "A fault of the local stand-in, as asked for."
     headers: dict[str, str] = Field(default_factory=dict)
     delay_seconds: float = Field(default=0.0, ge=0)
-    hang: bool = False
+    hang: bool | Literal["after"] = False
     drop: Literal["before", "after"] | None = None
     content: ContentEffect | None = None
     raw: str | None = None

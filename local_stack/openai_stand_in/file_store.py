@@ -2,13 +2,13 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
 from local_stack.openai_stand_in.calls import Json
-from local_stack.openai_stand_in.errors import not_found
+from local_stack.openai_stand_in.errors import bad_request, not_found
 
 
 class FileStore:
@@ -50,10 +50,28 @@ class FileStore:
         self.get(file_id)
         return (self._folder / f"{file_id}.bin").read_bytes()
 
-    def listed(self, purpose: str | None) -> list[Json]:
-        """File objects, newest first, all or of one purpose."""
-        newest_first = reversed(self._known.values())
-        return [one for one in newest_first if purpose in (None, one["purpose"])]
+    def page(self, query: Mapping[str, str]) -> Json:
+        """A list object: `purpose`, `order` (desc), `limit` 1–10,000 (10,000) and `after` as in the API."""
+        limit, after, purpose = query.get("limit", "10000"), query.get("after"), query.get("purpose")
+        if not limit.isdecimal() or not 1 <= int(limit) <= 10_000:
+            raise bad_request("Invalid 'limit': must be from 1 to 10000.", param="limit")
+        if query.get("order", "desc") not in ("asc", "desc"):
+            raise bad_request("Invalid 'order': must be 'asc' or 'desc'.", param="order")
+        files = [one for one in self._known.values() if purpose in (None, one["purpose"])]
+        if query.get("order") != "asc":
+            files.reverse()
+        if after:
+            self.get(after)
+            place = next((n for n, one in enumerate(files) if one["id"] == after), len(files))
+            files = files[place + 1 :]
+        page = files[: int(limit)]
+        ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {}
+        return {"object": "list", "data": page, "has_more": len(files) > len(page), **ends}
+
+    def clear(self) -> None:
+        """Forgets all files."""
+        for file_id in list(self._known):
+            self.delete(file_id)
 
     def delete(self, file_id: str) -> Json:
         """Forgets a file; the deletion object. ApiError 404."""

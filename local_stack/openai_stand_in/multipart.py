@@ -32,4 +32,6 @@ def read_upload(content_type: str, body: bytes) -> Upload:
         raise bad_request("'file' is a required property", param="file")
     if purpose not in _PURPOSES:
         raise bad_request(f"'{purpose}' is not one of {sorted(_PURPOSES)} - 'purpose'", param="purpose")
+    if purpose == "batch" and not filename.endswith(".jsonl"):
+        raise bad_request("Invalid file format for Batch API. Must be .jsonl")
     return Upload(filename, content, purpose)

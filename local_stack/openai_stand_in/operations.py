@@ -33,9 +33,8 @@ async def upload_file(state: StandInState, call: Call, fault: Fault | None) -> A
 
 
 async def list_files(state: StandInState, call: Call, fault: Fault | None) -> Answer:
-    """All files, newest first."""
-    files = state.files.listed(call.query.get("purpose"))
-    return Answer(200, {"object": "list", "data": files, "has_more": False})
+    """A page of files, newest first unless asked otherwise."""
+    return Answer(200, state.files.page(call.query))
 
 
 async def get_file(state: StandInState, call: Call, fault: Fault | None) -> Answer:
@@ -65,7 +64,7 @@ async def create_batch(state: StandInState, call: Call, fault: Fault | None) -> 
     effects = state.faults.take_for_batch(as_seen_by_faults) or BatchEffects()
     batch = state.batches.create(call.body, call.api_key_sha256, effects)
     batch_runner.start(state, batch)
-    return Answer(200, dict(batch.shown), batch_id=batch.id)
+    return Answer(200, batch.answer(), batch_id=batch.id)
 
 
 async def list_batches(state: StandInState, call: Call, fault: Fault | None) -> Answer:
@@ -74,10 +73,12 @@ async def list_batches(state: StandInState, call: Call, fault: Fault | None) -> 
 
 
 async def get_batch(state: StandInState, call: Call, fault: Fault | None) -> Answer:
-    """The batch as it is now."""
-    return Answer(200, state.batches.get(call.path_id).shown, batch_id=call.path_id)
+    """The batch as it is now; a look, where batches come to their end by looks."""
+    batch = state.batches.get(call.path_id)
+    await batch_runner.look(state, batch)
+    return Answer(200, batch.answer(), batch_id=batch.id)
 
 
 async def cancel_batch(state: StandInState, call: Call, fault: Fault | None) -> Answer:
     """The batch, cancelling."""
-    return Answer(200, state.batches.cancel(call.path_id).shown, batch_id=call.path_id)
+    return Answer(200, state.batches.cancel(call.path_id).answer(), batch_id=call.path_id)

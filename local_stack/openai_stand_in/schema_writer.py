@@ -30,32 +30,41 @@ _FORMATS = {
 
 def write_by_schema(call: Call) -> Any:
     """An instance of the schema in the call's response_format; ValueError if it has no finite instance."""
-    schema = call.body["response_format"]["json_schema"]["schema"]
-    said = " ".join(call.blocks.values()) or call.text
-    return _Writer(schema, call.sha256, sentences_of(said) or ["내용"]).write(schema, "$", 0)
+    writer = SchemaWriter.of(call)
+    return writer.write(writer.root, "$", 0)
 
 
 @dataclass(frozen=True)
-class _Writer:
+class SchemaWriter:
+    """Writes instances of the parts of one schema; `seed` and the path decide where there is a choice."""
+
     root: Json
     seed: str
     sentences: list[str]
 
+    @classmethod
+    def of(cls, call: Call) -> "SchemaWriter":
+        """The writer for the schema in the call's response_format."""
+        said = " ".join(call.blocks.values()) or call.text
+        schema = call.body["response_format"]["json_schema"]["schema"]
+        return cls(schema, call.sha256, sentences_of(said) or ["내용"])
+
     def write(self, schema: Any, path: str, depth: int) -> Any:
+        """An instance of a part of the schema."""
         if depth > _HOPELESS:
             raise ValueError(f"the schema has no finite instance at {path}")
         if schema is True or schema == {}:
             return "내용"
-        schema = self._settled(schema, path, depth)
+        schema = self.settled(schema, path, depth)
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
             return self._pick(schema["enum"], path)
-        kind = self._kind(schema, path)
+        kind = self.kind(schema, path)
         writer = getattr(self, f"_write_{kind}", None)
         return writer(schema, path, depth) if writer else None
 
-    def _settled(self, schema: Json, path: str, depth: int) -> Json:
+    def settled(self, schema: Json, path: str, depth: int) -> Json:
         """The schema with references followed, allOf merged and one branch of anyOf chosen."""
         for _ in range(_HOPELESS):
             if "$ref" in schema:
@@ -91,7 +100,8 @@ class _Writer:
         telling = [one for one in branches if one.get("type") != "null"]
         return dict(self._pick(telling or branches, path))
 
-    def _kind(self, schema: Json, path: str) -> str:
+    def kind(self, schema: Json, path: str) -> str:
+        """The type that a settled part has; of several, one that is not null."""
         kind = schema.get("type")
         if isinstance(kind, list):
             telling = [one for one in kind if one != "null"]

@@ -73,7 +73,7 @@ def openai_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]
 @pytest.fixture
 def openai_api(openai_server: StandIn) -> StandIn:
     """The OpenAI stand-in without faults and with an empty ledger."""
-    openai_server.post("reset", ledger=True)
+    openai_server.post("reset", ledger=True, batches=True)
     return openai_server
 
 

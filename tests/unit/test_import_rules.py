@@ -37,6 +37,8 @@ STORES = {
     "result_store.py",
     "partition_store.py",
     "front_page_store.py",
+    "recipe_store.py",
+    "batch_store.py",
 }
 # Carry out a run with the resources that they are handed; usable without Dagster.
 WORK = {
@@ -56,6 +58,14 @@ WORK = {
         "listing.py",
         "passes.py",
         "scan.py",
+    },
+    "recipes": {
+        "batch_gate.py",
+        "batch_retrieval.py",
+        "batch_submission.py",
+        "fetch.py",
+        "ingredient_linking.py",
+        "persist.py",
     },
 }
 # What becomes of a failed attempt is told by the run and by the sensor that hears of its death.
@@ -140,6 +150,22 @@ def test_a_sensor_imports_its_own_pipeline_resources_and_leaves(path: Path) -> N
             f"assets.{pipeline}.{name.removesuffix('.py')}" for pipeline in PIPELINES for name in STORES
         )
         assert not refused(path, "resources", "sensors", *stores, *TOLD_BY_RUN_STATUS, *LEAVES)
+
+
+@pytest.mark.parametrize("path", modules("api"), ids=relative)
+def test_the_http_door_imports_models_stores_resources_and_settings(path: Path) -> None:
+    stores = tuple(
+        f"assets.{pipeline}.{name.removesuffix('.py')}"
+        for pipeline in PIPELINES
+        for name in (*STORES, "models.py")
+    )
+    assert not refused(path, "api", "resources", "orchestration.settings", *stores)
+
+
+def test_only_tests_import_the_http_door() -> None:
+    for folder in OURS[:4]:
+        for path in modules(folder):
+            assert not {name for name in of_ours(path) if name.split(".")[0] == "api"}, relative(path)
 
 
 @pytest.mark.parametrize("leaf", sorted(LEAVES))

@@ -1,10 +1,11 @@
 -- Passes, attempts at partitions, requests, reports. Every time is granary.now(), the database's clock.
 
 -- name: start_pass
--- A tick's look at the bucket. No row: it was done for this tick already.
-INSERT INTO raw.pass AS pass (kind, scheduled_at, day, started_at)
-VALUES (%(kind)s, %(scheduled_at)s, %(day)s, granary.now())
-ON CONFLICT (kind, scheduled_at) DO UPDATE SET due_at = NULL
+-- A tick's look at the bucket. No row: it was done for this tick already. One that dies without a word is
+-- repeated in ten minutes.
+INSERT INTO raw.pass AS pass (kind, scheduled_at, day, started_at, due_at)
+VALUES (%(kind)s, %(scheduled_at)s, %(day)s, granary.now(), granary.now() + interval '10 minutes')
+ON CONFLICT (kind, scheduled_at) DO UPDATE SET due_at = excluded.due_at
 WHERE pass.scanned_at IS NULL
 RETURNING id;
 
@@ -35,14 +36,16 @@ FROM raw.pass WHERE scheduled_at >= %(since)s ORDER BY scheduled_at;
 SELECT max(day) FROM raw.pass;
 
 -- name: ask_for_partitions
--- Runs are asked for; tries count anew. Asked again in ten minutes if no run has come by then.
+-- Runs are asked for. Asked again in ten minutes if no run has come by then. Failures in a row stay counted: a
+-- partition whose tries are spent has one more, and its alarm stands until it succeeds. No row: it is RUNNING.
 INSERT INTO raw.partition AS partition (day, source, status, asked_at, due_at)
 SELECT day, source, 'NEW', granary.now(), granary.now() + interval '10 minutes'
 FROM jsonb_to_recordset(%(partitions)s) AS asked (day date, source text)
 ON CONFLICT (day, source) DO UPDATE
-SET status = 'NEW', asked_at = granary.now(), due_at = granary.now() + interval '10 minutes', failures = 0,
+SET status = 'NEW', asked_at = granary.now(), due_at = granary.now() + interval '10 minutes',
     error = NULL, finished_at = NULL
-WHERE partition.status <> 'RUNNING';
+WHERE partition.status <> 'RUNNING'
+RETURNING day, source;
 
 -- name: start_partition
 INSERT INTO raw.partition AS partition (day, source, status, run_id, started_at, due_at)
@@ -61,7 +64,7 @@ RETURNING 1;
 
 -- name: fail_partition
 -- The run's attempt failed: tried again after 5, 10 and 20 minutes (the array). Also a run that ended before
--- it could start the partition, and never an attempt of another run.
+-- it could start the partition, but once, and never an attempt of another run.
 UPDATE raw.partition
 SET status = 'FAILED', finished_at = granary.now(), failures = failures + 1, error = %(error)s,
     run_id = %(run_id)s,
@@ -69,15 +72,18 @@ SET status = 'FAILED', finished_at = granary.now(), failures = failures + 1, err
 WHERE day = %(day)s AND source = %(source)s
   AND (status = 'RUNNING' AND run_id = %(run_id)s
        OR run_id IS DISTINCT FROM %(run_id)s
-          AND (status = 'NEW' OR status = 'FAILED' AND due_at <= granary.now()))
+          AND (status = 'NEW' OR status = 'FAILED' AND due_at <= granary.now())
+          AND NOT EXISTS (SELECT FROM raw.failure_log AS told WHERE told.run_id = %(run_id)s))
 RETURNING failures, due_at;
 
 -- name: stop_partition
--- A person canceled the run: nobody tries again before the next pass.
+-- A person canceled the run, also one that waited in the queue: nobody tries again before the next pass.
 UPDATE raw.partition
-SET status = 'FAILED', finished_at = granary.now(), error = 'canceled', due_at = NULL
-WHERE day = %(day)s AND source = %(source)s AND status IN ('NEW', 'RUNNING')
-  AND (status = 'NEW' OR run_id = %(run_id)s);
+SET status = 'FAILED', finished_at = granary.now(), error = 'canceled', run_id = %(run_id)s, due_at = NULL
+WHERE day = %(day)s AND source = %(source)s
+  AND (status = 'RUNNING' AND run_id = %(run_id)s
+       OR run_id IS DISTINCT FROM %(run_id)s
+          AND (status = 'NEW' OR status = 'FAILED' AND due_at <= granary.now()));
 
 -- name: overdue_partitions
 -- Attempts that took longer than a run may.
@@ -117,7 +123,15 @@ INSERT INTO raw.request (day, source, force, requested_at)
 VALUES (%(day)s, %(source)s, %(force)s, granary.now()) RETURNING id;
 
 -- name: requests_waiting
-SELECT id, day, source, force FROM raw.request WHERE started_at IS NULL ORDER BY id LIMIT %(limit)s;
+-- Not yet: a day that has not begun has no partition, and after a run of the request failed before it got to
+-- the files, it waits until the partition is tried again.
+SELECT id, day, source, force FROM raw.request
+WHERE started_at IS NULL AND day <= (granary.now() AT TIME ZONE 'UTC')::date
+  AND NOT EXISTS (SELECT FROM raw.partition AS failed
+                  WHERE failed.day = request.day AND failed.source = request.source AND failed.status = 'FAILED'
+                    AND failed.finished_at > request.requested_at
+                    AND coalesce(failed.due_at, 'infinity') > granary.now())
+ORDER BY id LIMIT %(limit)s;
 
 -- name: request_started
 UPDATE raw.request SET started_at = granary.now(), run_id = %(run_id)s

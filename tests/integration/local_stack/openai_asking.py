@@ -57,7 +57,9 @@ def free_port() -> int:
 def clients(state: StandInState, port: int) -> Served:
     url = f"http://127.0.0.1:{port}"
     sdk = OpenAI(api_key="sk-local", base_url=f"{url}/v1", max_retries=0, timeout=10)
-    return Served(state, sdk, httpx.Client(base_url=url, headers={"authorization": "Bearer sk-local"}))
+    return Served(
+        state, sdk, httpx.Client(base_url=url, headers={"authorization": "Bearer sk-local"}, timeout=30)
+    )
 
 
 def wait_for(true: Callable[[], Any], seconds: float = 10.0) -> None:

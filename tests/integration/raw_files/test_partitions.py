@@ -86,7 +86,9 @@ def test_a_bad_file_fails_alone_with_its_reason(runs: RawRuns, connection: psyco
     }
     assert domains(connection) == ["hanbit-news.test"]
     assert runs.store.keys("raw/") == [raw_path(1), raw_path(2), raw_path(3), f"{raw_path(3)}.success"]
-    reasons = dict(connection.execute("SELECT key, reason FROM raw.file WHERE status = 'FAILED'").fetchall())
+    reasons: dict[str, str] = dict(
+        connection.execute("SELECT key, reason FROM raw.file WHERE status = 'FAILED'").fetchall()
+    )
     assert "empty" in reasons[raw_path(1)]
     assert "JSON" in reasons[raw_path(2)]
 

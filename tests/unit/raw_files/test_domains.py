@@ -182,6 +182,13 @@ def test_what_is_no_name_has_none(value: str) -> None:
     assert registrable_domain(value) is None
 
 
+def test_a_name_has_253_characters_at_most() -> None:
+    longest = ".".join(["x" * 49] * 5) + ".abc"
+    assert len(longest) == 253
+    assert registrable_domain(longest) == registrable_domain(f"{longest}.") == f"{'x' * 49}.abc"
+    assert registrable_domain(f"{longest}d") is None
+
+
 def test_nothing_is_imported_or_read_before_the_first_domain() -> None:
     loaded = (
         "import sys, assets.raw_files.domains; "

@@ -167,6 +167,8 @@ def test_a_file_with_nothing_in_it_is_unreadable(document: bytes) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp949"])
 def test_another_encoding_is_unreadable(encoding: str) -> None:
     assert reason('[{"url": "a-shop.test", "title": "금리"}]'.encode(encoding)) == "not UTF-8"
+    if encoding != "cp949":
+        assert reason('["a-shop.test"]'.encode(encoding)) == "not UTF-8"
 
 
 @pytest.mark.parametrize("title", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"])
@@ -201,6 +203,12 @@ def test_bytes_that_are_no_utf8_are_found_wherever_they_are(title: bytes) -> Non
 )
 def test_broken_json_is_unreadable(document: bytes) -> None:
     assert reason(document) in {"broken JSON near byte 0", "broken JSON near byte 2"}
+
+
+@pytest.mark.parametrize("document", [b'["a-shop.test"]', b'{"items": ["a-shop.test"]}'])
+def test_what_follows_the_document_makes_it_unreadable_however_far_off(document: bytes) -> None:
+    assert reason(document + b" " * 3_000_000 + b"x").startswith("broken JSON near byte")
+    assert domains(document + b" " * 3_000_000) == ["a-shop.test"]
 
 
 def test_the_reason_says_where_and_quotes_nothing() -> None:

@@ -27,6 +27,21 @@ def test_the_most_that_a_call_can_cost_takes_nothing_for_cached() -> None:
         assert MINI.cost_usd(1_000_000, cached, 1_000_000) <= MINI.most_it_can_cost_usd(1_000_000, 1_000_000)
 
 
+def test_in_a_batch_every_token_costs_half() -> None:
+    assert MINI.in_batch().cost_usd(1_000, 400, 200) == Decimal("0.00012")
+    vectors = model_named("text-embedding-3-small", {})
+    assert vectors.cost_usd(1_000_000, 0, 0) == Decimal("0.02")
+    assert vectors.in_batch().cost_usd(1_000_000, 0, 0) == Decimal("0.01")
+
+
+def test_a_price_from_the_settings_says_its_own_share_in_a_batch_which_counts_once() -> None:
+    own = ModelPrice(input=Decimal(8), output=Decimal(4), batch_share=Decimal("0.25"))
+    model = model_named("local-llama", {"local-llama": own}).in_batch()
+    assert model.cost_usd(1_000_000, 1_000_000, 1_000_000) == Decimal(3)
+    assert model.in_batch() == model
+    assert model.name == "local-llama"
+
+
 def test_without_a_price_for_cached_tokens_they_cost_as_much_as_any() -> None:
     model = Model("own", ModelPrice(input=Decimal(2), output=Decimal(4)))
     assert model.cost_usd(1_000_000, 1_000_000, 0) == Decimal(2)
@@ -90,6 +105,11 @@ def test_a_model_warns_from_sixty_days_before_its_announced_end(today: date, sai
         assert warning is None
     else:
         assert warning is not None and warning.startswith(said) and "OPENAI_MODEL" in warning
+
+
+def test_a_warning_names_the_setting_that_chose_the_model() -> None:
+    warning = MINI.warning(date(2027, 1, 14), "OPENAI_BATCH_MODEL")
+    assert warning is not None and warning.endswith("with OPENAI_BATCH_MODEL")
 
 
 def test_a_model_without_an_announced_end_never_warns() -> None:

@@ -1,0 +1,75 @@
+"""The small HTTP door: writes rows and reads them, starts nothing itself.
+
+What belongs here: which routers there are and what stands around them. Serve it with `python -m api`, or
+`uvicorn --factory api.app:app`.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import date
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+
+from api import health, raw_files
+from api.database import connection_pool
+from api.errors import NoTraces, answer_errors
+from api.limits import BodyLimit
+from orchestration.settings import Settings, settings_from_environment
+from resources.postgres import database_url_from_environment
+
+# The door crawls nothing, so an expired permission to crawl does not keep it shut.
+_BEFORE_ANY_EXPIRY = date.min
+
+
+def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
+    """The application; without `database_url` DATABASE_URL is read. Connects when a request needs it.
+
+    Raises ServiceNotConfigured where there is no Postgres address.
+    """
+    pool = connection_pool(database_url or database_url_from_environment())
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        pool.open()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(pool.close)
+
+    app = FastAPI(
+        title="Granary",
+        lifespan=lifespan,
+        docs_url="/docs" if settings.api_docs else None,
+        redoc_url=None,
+        openapi_url="/openapi.json" if settings.api_docs else None,
+        redirect_slashes=False,
+        # By default it hands exceptions and what was sent to whatever OpenTelemetry is installed.
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
+    )
+    app.state.pool = pool
+    answer_errors(app)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(NoTraces)  # the last one added is the outermost
+    for router in (
+        health.open_routes,
+        health.internal_routes,
+        raw_files.admin_routes,
+        raw_files.internal_routes,
+    ):
+        app.include_router(router)
+    return app
+
+
+def app() -> FastAPI:
+    """The factory for `uvicorn --factory api.app:app`: the application by the environment's settings.
+
+    Raises SettingsError or ServiceNotConfigured; their messages name the variable.
+    """
+    return build_app(settings_from_environment(_BEFORE_ANY_EXPIRY))

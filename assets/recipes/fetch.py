@@ -1,0 +1,82 @@
+"""Fetch: pages of the open API become job records; the cursor moves by what was received and stored."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from assets.recipes import job_store
+from assets.recipes.open_api import RecipePage, read_answer, source_url
+from assets.recipes.recipe_row import raw_hash
+from resources.recipe_api import RecipeApiResource
+
+if TYPE_CHECKING:
+    from pymongo.database import Database
+
+SOURCE = "foodsafetykorea"
+MOST_ROWS_A_CALL = 1_000
+
+
+@dataclass
+class Fetched:
+    """What a fetch received and did with it. `unusable`: rows without an id; `calls` to the API."""
+
+    received: int = 0
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    unusable: int = 0
+    calls: int = 0
+
+
+def fetch(
+    db: "Database", api: RecipeApiResource, run_id: str, limit: int, now: datetime, sweep: bool = False
+) -> Fetched:
+    """Fetches the next `limit` recipes behind the cursor; a sweep looks again at all before it, too.
+
+    A short page moves the cursor by what it had, so that what the source adds later is not skipped. Raises
+    FetchFailed where the API does not answer, and as `read_answer` does; what was stored by then stays, and
+    the cursor is behind it.
+    """
+    fetched = Fetched()
+    last = job_store.cursor(db, SOURCE)
+    if sweep:
+        position = 0
+        while position < last:
+            rows = _page(db, api, run_id, position + 1, min(position + MOST_ROWS_A_CALL, last), now, fetched)
+            if not rows:
+                break
+            position += rows
+    end = last + limit
+    while last < end:
+        wanted = min(last + MOST_ROWS_A_CALL, end)
+        rows = _page(db, api, run_id, last + 1, wanted, now, fetched)
+        if not rows:
+            break
+        short = last + rows < wanted
+        last += rows
+        job_store.move_cursor(db, SOURCE, last)
+        if short:
+            break
+    return fetched
+
+
+def _page(
+    db: "Database",
+    api: RecipeApiResource,
+    run_id: str,
+    start: int,
+    end: int,
+    now: datetime,
+    fetched: Fetched,
+) -> int:
+    """Stores the rows `start` to `end`, both included, from 1; how many the API sent."""
+    page: RecipePage = read_answer(api.get(source_url(api.base_url, api.key(), start, end)))
+    rows = [(row["RCP_SEQ"], row, raw_hash(row)) for row in page.rows]
+    counts = job_store.store_fetched(db, SOURCE, run_id, rows, now)
+    fetched.calls += 1
+    fetched.received += page.received
+    fetched.unusable += page.unusable
+    fetched.new += counts.new
+    fetched.changed += counts.changed
+    fetched.unchanged += counts.unchanged
+    return page.received

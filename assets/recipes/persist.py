@@ -1,0 +1,127 @@
+"""Persist: parsed jobs become recipes in Postgres, one transaction a recipe."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from assets.recipes import job_store, recipe_store
+from assets.recipes.ingredient_linking import Embed, IngredientLinking
+from assets.recipes.merge import Recipe, merged
+from assets.recipes.models import Job
+from assets.recipes.parsed_recipe import ParsedRecipe
+from assets.recipes.recipe_row import read_row
+from assets.recipes.statuses import Status
+from resources.counters import Counts
+
+if TYPE_CHECKING:
+    from pymongo.database import Database
+
+CHUNK = 50
+STAGE = "persist"
+
+
+@dataclass
+class Persisted:
+    """What a run stored, and the jobs that could not be, with the reason of each."""
+
+    stored: int = 0
+    published: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def persist(
+    db: "Database",
+    connection: psycopg.Connection,
+    run_id: str,
+    claimed_by: str,
+    image_origin: str,
+    embedding_model: str,
+    embed: Embed,
+    job_ids: Sequence[str] | None = None,
+    now: Callable[[psycopg.Connection], datetime] = recipe_store.now,
+) -> Persisted:
+    """Stores every parsed job of the run's day, or those named. Nothing to claim is no error.
+
+    Raises what `embed` raises, with its chunk given back.
+    """
+    outcome = Persisted()
+    linking: IngredientLinking | None = None
+    while jobs := job_store.claim(
+        db,
+        run_id,
+        Status.PARSE_RETRIEVED,
+        Status.PERSISTING,
+        claimed_by,
+        now(connection),
+        limit=CHUNK,
+        job_ids=job_ids,
+    ):
+        linking = linking or IngredientLinking(connection, embedding_model)
+        try:
+            _persist_chunk(db, connection, jobs, claimed_by, image_origin, linking, embed, outcome, now)
+        except BaseException:
+            # Those of the chunk that are finished are no longer this claim's, and stay.
+            ids = [job.id for job in jobs]
+            job_store.give_back(db, ids, Status.PERSISTING, Status.PARSE_RETRIEVED, claimed_by)
+            raise
+    return outcome
+
+
+def _persist_chunk(
+    db: "Database",
+    connection: psycopg.Connection,
+    jobs: Sequence[Job],
+    claimed_by: str,
+    image_origin: str,
+    linking: IngredientLinking,
+    embed: Embed,
+    outcome: Persisted,
+    now: Callable[[psycopg.Connection], datetime],
+) -> None:
+    recipes = {job.id: _recipe_of(job, image_origin) for job in jobs}
+    linking.embed_unknown((one for recipe in recipes.values() for one in recipe.ingredients), embed)
+    failed: dict[str, str] = {}
+    for job in jobs:
+        try:
+            new_ids = _store(connection, job, recipes[job.id], linking)
+        except psycopg.DataError as error:
+            # A text that no column takes: the recipe's own fault, and not the chunk's.
+            failed[job.id] = f"not storable: {type(error).__name__}"
+            linking.forget()
+            continue
+        sets = {"new_ingredient_ids": new_ids}
+        job_store.finish(db, [job.id], Status.PERSISTING, Status.PERSISTED, claimed_by, sets, now(connection))
+        outcome.stored += 1
+        outcome.published += recipes[job.id].is_published
+    if failed:
+        counts = Counts()
+        counts.add("recipe_ingestion_stage_total", len(failed), stage=STAGE, outcome="failed")
+        counts.write(connection)
+        job_store.fail_lines(db, failed, Status.PERSISTING, claimed_by, now(connection))
+        outcome.failed.update(failed)
+
+
+def _recipe_of(job: Job, image_origin: str) -> Recipe:
+    parsed = ParsedRecipe.model_validate(job.retrieved_data)
+    return merged(read_row(job.raw_data or {}, image_origin), parsed)
+
+
+def _store(connection: psycopg.Connection, job: Job, recipe: Recipe, linking: IngredientLinking) -> list[int]:
+    """The recipe with its ingredients in one transaction; its ingredients that have no vector yet."""
+    counts = Counts()
+    with connection.transaction():
+        recipe_store.one_at_a_time(connection)
+        recipe_id = recipe_store.upsert_recipe(
+            connection, job.source, job.source_id, job.run_id, job.raw_hash, recipe
+        )
+        ingredients = [linking.link(one) for one in recipe.ingredients]
+        recipe_store.replace_ingredients(connection, recipe_id, ingredients)
+        for one in ingredients:
+            counts.add("recipe_ingestion_ingredient_match_total", match_method=one.match_method)
+        counts.add("recipe_ingestion_parse_confidence_total", level=recipe.parse_confidence)
+        counts.add("recipe_ingestion_stage_total", stage=STAGE, outcome="success")
+        counts.write(connection)
+    return recipe_store.ingredients_without_vector(connection, recipe_id)

@@ -1,0 +1,171 @@
+-- Recipes, their ingredients and vectors. Every time is granary.now(), the database's clock.
+
+-- name: now
+SELECT granary.now();
+
+-- name: one_at_a_time
+-- Two transactions that add the same ingredients in another order would wait for each other.
+SELECT pg_advisory_xact_lock(hashtext('recipe.ingredient'));
+
+-- name: known_names
+SELECT id, name FROM recipe.ingredient;
+
+-- name: known_aliases
+SELECT normalised, ingredient_id FROM recipe.ingredient_alias;
+
+-- name: categories
+SELECT name FROM recipe.category WHERE kind = %(kind)s ORDER BY name;
+
+-- name: category
+-- Found or made. The update changes nothing: it makes the row come back where another made it just now.
+INSERT INTO recipe.category (kind, name) VALUES (%(kind)s, %(name)s)
+ON CONFLICT (kind, name) DO UPDATE SET name = excluded.name
+RETURNING id;
+
+-- name: upsert_recipe
+INSERT INTO recipe.recipe AS recipe
+    (source, source_recipe_id, run_id, raw_hash, title, description, category_id, servings, difficulty,
+     cooking_time_minutes, cooking_method, nutrition, image_url, tips, parse_confidence, parse_issues,
+     is_published, created_at, updated_at)
+VALUES
+    (%(source)s, %(source_recipe_id)s, %(run_id)s, %(raw_hash)s, %(title)s, %(description)s, %(category_id)s,
+     %(servings)s, %(difficulty)s, %(cooking_time_minutes)s, %(cooking_method)s, %(nutrition)s,
+     %(image_url)s, %(tips)s, %(parse_confidence)s, %(parse_issues)s, %(is_published)s, granary.now(),
+     granary.now())
+ON CONFLICT (source, source_recipe_id) DO UPDATE SET
+    run_id = excluded.run_id, raw_hash = excluded.raw_hash, title = excluded.title,
+    description = excluded.description, category_id = excluded.category_id, servings = excluded.servings,
+    difficulty = excluded.difficulty, cooking_time_minutes = excluded.cooking_time_minutes,
+    cooking_method = excluded.cooking_method, nutrition = excluded.nutrition,
+    image_url = excluded.image_url, tips = excluded.tips, parse_confidence = excluded.parse_confidence,
+    parse_issues = excluded.parse_issues, is_published = excluded.is_published,
+    updated_at = excluded.updated_at
+RETURNING id;
+
+-- name: delete_steps
+DELETE FROM recipe.step WHERE recipe_id = %(recipe_id)s;
+
+-- name: add_steps
+INSERT INTO recipe.step (recipe_id, position, content, image_url)
+SELECT %(recipe_id)s, position, content, image_url
+FROM jsonb_to_recordset(%(steps)s) AS step (position integer, content text, image_url text);
+
+-- name: delete_ingredients
+DELETE FROM recipe.recipe_ingredient WHERE recipe_id = %(recipe_id)s;
+
+-- name: add_recipe_ingredients
+INSERT INTO recipe.recipe_ingredient
+    (recipe_id, position, ingredient_id, review_id, name, quantity, unit, optional, note, match_method,
+     match_score)
+SELECT %(recipe_id)s, position, ingredient_id, review_id, name, quantity, unit, optional, note, match_method,
+       match_score
+FROM jsonb_to_recordset(%(ingredients)s)
+    AS used (position integer, ingredient_id bigint, review_id bigint, name text, quantity text, unit text,
+             optional boolean, note text, match_method text, match_score double precision);
+
+-- name: add_ingredient
+-- Found or made; true where it was made just now.
+INSERT INTO recipe.ingredient AS known (name, normalised, category_id, created_at)
+VALUES (%(name)s, %(normalised)s, %(category_id)s, granary.now())
+ON CONFLICT (normalised) DO UPDATE SET normalised = excluded.normalised
+RETURNING id, xmax = 0;
+
+-- name: ask_for_review
+INSERT INTO recipe.ingredient_review AS review (name, normalised, candidate_id, score, asked_at)
+VALUES (%(name)s, %(normalised)s, %(candidate_id)s, %(score)s, granary.now())
+ON CONFLICT (normalised) DO UPDATE SET normalised = excluded.normalised
+RETURNING id, status;
+
+-- name: reviews_waiting
+SELECT review.id, review.name, candidate.name, review.score
+FROM recipe.ingredient_review AS review JOIN recipe.ingredient AS candidate ON candidate.id = candidate_id
+WHERE status = 'PENDING' ORDER BY review.id LIMIT %(limit)s;
+
+-- name: decide_review
+UPDATE recipe.ingredient_review SET status = %(status)s, decided_at = granary.now()
+WHERE id = %(id)s AND status = 'PENDING'
+RETURNING name, normalised, candidate_id;
+
+-- name: add_alias
+INSERT INTO recipe.ingredient_alias (normalised, ingredient_id) VALUES (%(normalised)s, %(ingredient_id)s)
+ON CONFLICT (normalised) DO UPDATE SET ingredient_id = excluded.ingredient_id;
+
+-- name: settle_reviewed
+UPDATE recipe.recipe_ingredient
+SET ingredient_id = %(ingredient_id)s, match_method = %(method)s, review_id = NULL
+WHERE review_id = %(id)s;
+
+-- name: nearest_ingredients
+SELECT ingredient_id, embedding FROM recipe.ingredient_embedding
+WHERE embedding_model = %(model)s ORDER BY embedding <=> %(vector)s LIMIT 3;
+
+-- name: store_ingredient_embedding
+INSERT INTO recipe.ingredient_embedding (ingredient_id, embedding, embedding_model, updated_at)
+VALUES (%(ingredient_id)s, %(vector)b, %(model)s, granary.now())
+ON CONFLICT (ingredient_id) DO UPDATE
+SET embedding = excluded.embedding, embedding_model = excluded.embedding_model,
+    updated_at = excluded.updated_at;
+
+-- name: ingredients_without_embedding
+SELECT DISTINCT ingredient_id FROM recipe.recipe_ingredient AS used
+WHERE recipe_id = %(recipe_id)s AND ingredient_id IS NOT NULL
+  AND NOT EXISTS (SELECT FROM recipe.ingredient_embedding AS known
+                  WHERE known.ingredient_id = used.ingredient_id)
+ORDER BY ingredient_id;
+
+-- name: ingredient_names
+SELECT id, name FROM recipe.ingredient
+WHERE id = ANY(%(ids)s)
+  AND NOT EXISTS (SELECT FROM recipe.ingredient_embedding WHERE ingredient_id = ingredient.id)
+ORDER BY id;
+
+-- name: recipes_to_embed
+SELECT recipe.id, source, source_recipe_id, title, description, category.name AS category,
+       cooking_time_minutes, difficulty, servings, cooking_method, nutrition, updated_at,
+       (SELECT coalesce(jsonb_agg(concat_ws(' ', name, quantity, unit) ORDER BY position), '[]')
+        FROM recipe.recipe_ingredient WHERE recipe_id = recipe.id) AS ingredients,
+       (SELECT coalesce(jsonb_agg(content ORDER BY position), '[]')
+        FROM recipe.step WHERE recipe_id = recipe.id) AS steps,
+       embedding.document_hash, embedding.embedding_model
+FROM recipe.recipe
+LEFT JOIN recipe.category ON category.id = category_id
+LEFT JOIN recipe.recipe_embedding AS embedding ON embedding.recipe_id = recipe.id
+WHERE source = %(source)s AND source_recipe_id = ANY(%(ids)s);
+
+-- name: store_recipe_embedding
+INSERT INTO recipe.recipe_embedding AS known
+    (recipe_id, embedding, embedding_model, document_text, document_hash, source_updated_at, updated_at)
+VALUES (%(recipe_id)s, %(vector)b, %(model)s, %(text)s, %(hash)s, %(source_updated_at)s, granary.now())
+ON CONFLICT (recipe_id) DO UPDATE
+SET embedding = excluded.embedding, embedding_model = excluded.embedding_model,
+    document_text = excluded.document_text, document_hash = excluded.document_hash,
+    version = known.version + 1, source_updated_at = excluded.source_updated_at,
+    updated_at = excluded.updated_at
+WHERE known.source_updated_at <= excluded.source_updated_at;
+
+-- name: similar_to_vector
+SELECT recipe.id, recipe.title, 1 - (embedding <=> %(vector)s) AS similarity
+FROM recipe.recipe_embedding JOIN recipe.recipe ON recipe.id = recipe_id
+WHERE embedding_model = %(model)s AND (is_published OR NOT %(published_only)s)
+ORDER BY embedding <=> %(vector)s LIMIT %(k)s;
+
+-- name: similar_to_recipe
+SELECT recipe.id, recipe.title, 1 - (other.embedding <=> this.embedding) AS similarity
+FROM recipe.recipe_embedding AS this
+JOIN recipe.recipe_embedding AS other ON other.embedding_model = this.embedding_model
+JOIN recipe.recipe ON recipe.id = other.recipe_id
+WHERE this.recipe_id = %(recipe_id)s AND other.recipe_id <> this.recipe_id AND is_published
+ORDER BY other.embedding <=> this.embedding LIMIT %(k)s;
+
+-- name: counts_of_run
+SELECT count(*), count(*) FILTER (WHERE is_published), count(embedding.recipe_id)
+FROM recipe.recipe LEFT JOIN recipe.recipe_embedding AS embedding ON embedding.recipe_id = recipe.id
+WHERE run_id = %(run_id)s;
+
+-- name: match_methods_of_run
+SELECT match_method, count(*) FROM recipe.recipe_ingredient JOIN recipe.recipe ON recipe.id = recipe_id
+WHERE run_id = %(run_id)s GROUP BY match_method ORDER BY match_method;
+
+-- name: sample_of_run
+SELECT recipe_id, document_text FROM recipe.recipe_embedding JOIN recipe.recipe ON recipe.id = recipe_id
+WHERE run_id = %(run_id)s ORDER BY recipe_id LIMIT 1;

@@ -1,0 +1,60 @@
+"""The HTTP side of the open API of recipes: one call a page, with its time-out and size limit."""
+
+import os
+import time
+
+import dagster as dg
+import httpx
+from pydantic import Field
+
+from resources.errors import FetchFailed, ServiceNotConfigured
+
+MAX_ANSWER_BYTES = 50_000_000
+
+
+class RecipeApiResource(dg.ConfigurableResource):
+    """The open API that the operator named. Knows no code of its answers."""
+
+    base_url: str = Field(default="", description="RECIPE_API_BASE_URL; empty: nothing is fetched.")
+    api_key: str = Field(default="", description="Empty: RECIPE_API_KEY is read when a call is made.")
+    timeout_ms: int = 20_000
+
+    @property
+    def origin(self) -> str:
+        """Scheme and host: where the source's own images are."""
+        return self.base_url
+
+    def key(self) -> str:
+        """The key. Raises ServiceNotConfigured without an address or a key."""
+        if not self.base_url:
+            raise ServiceNotConfigured(
+                "RECIPE_API_BASE_URL is not set: `make up` starts a stand-in and `. .local/env` names it"
+            )
+        key = self.api_key or os.environ.get("RECIPE_API_KEY", "")
+        if not key:
+            raise ServiceNotConfigured("RECIPE_API_KEY is not set: ask the operator of the open API for one")
+        return key
+
+    def get(self, url: str) -> bytes:
+        """The body of an answer with status 200. The address holds the key, and no message shows it.
+
+        Raises FetchFailed for another status, a time-out, no connection, or an endless body.
+        """
+        deadline = time.monotonic() + self.timeout_ms / 1000
+        try:
+            with (
+                httpx.Client(timeout=self.timeout_ms / 1000, trust_env=False) as client,
+                client.stream("GET", url) as response,
+            ):
+                if response.status_code != 200:
+                    raise FetchFailed(f"the recipe API answered with status {response.status_code}")
+                body = bytearray()
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > MAX_ANSWER_BYTES or time.monotonic() > deadline:
+                        raise FetchFailed("the recipe API's answer does not end")
+                return bytes(body)
+        except httpx.TimeoutException:
+            raise FetchFailed(f"the recipe API did not answer within {self.timeout_ms} ms") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise FetchFailed(f"the recipe API cannot be asked ({type(error).__name__})") from None

@@ -1,0 +1,83 @@
+"""Runs killed one after the other at random steps: `python -m ….random_kills SERVICES SEED…`.
+
+One process imports everything and forks a run per seed. Each run takes over from the dead one before it, as
+the run-status sensor has it do, and now and then somebody replaces a file between two of them.
+"""
+
+import json
+import os
+import random
+import sys
+from typing import Any
+
+import psycopg
+
+from assets.raw_files import front_page_store
+from resources.bucket import Bucket, BucketResource
+from tests.integration.raw_files.killed_run import ALIVE, die, import_all
+from tests.integration.raw_files.raw_runs import document
+from tests.integration.raw_files.work_runs import whole_run
+
+MOST_STEPS = 70
+STEPS = ((psycopg.Cursor, "execute"), (psycopg.Copy, "write_row"), (Bucket, "put"), (Bucket, "read"))
+
+
+def die_at_step(number: int) -> None:
+    """Kills this process instead of, or right after, its step of that number."""
+    made = [0]
+    for owner, name in STEPS:
+        _count(owner, name, number, made)
+
+
+def _count(owner: Any, name: str, fatal: int, made: list[int]) -> None:
+    real = getattr(owner, name)
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        made[0] += 1
+        is_fatal = made[0] == fatal
+        if is_fatal and fatal % 2:
+            die()
+        result = real(*args, **kwargs)
+        if is_fatal:
+            die()
+        return result
+
+    setattr(owner, name, counted)
+
+
+def replace_one(connection: psycopg.Connection, opened: Bucket, seed: int) -> None:
+    """Another version of a file that is processed."""
+    processed = "SELECT key FROM raw.file WHERE status = 'PROCESSED' ORDER BY key"
+    keys = [key for (key,) in connection.execute(processed)]
+    if keys:
+        body = document("aoba-clinic.test", f"version-{seed}.test")
+        opened.put(keys[seed % len(keys)], body, "application/json")
+
+
+def run(opened: Bucket, seed: int, before: int | None, database_url: str, sites: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", (ALIVE,))
+        if before is not None:
+            front_page_store.release(connection, f"killed {before}")
+        if seed % 4 == 3:
+            replace_one(connection, opened, seed)
+        die_at_step(random.Random(seed).randint(1, MOST_STEPS))
+        whole_run(connection, opened, sites, f"killed {seed}")
+
+
+def main(services: dict[str, Any], seeds: list[int]) -> None:
+    import_all()
+    with BucketResource(endpoint_url=services["bucket_url"], bucket=services["bucket"]).open() as opened:
+        before = None
+        for seed in seeds:
+            child = os.fork()
+            if child == 0:
+                run(opened, seed, before, services["database_url"], services["sites"])
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            print(seed, os.waitstatus_to_exitcode(status), flush=True)
+            before = seed
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), [int(seed) for seed in sys.argv[2:]])
