@@ -24,6 +24,7 @@ MEASUREMENTS = {
     "parsing": "benchmarks.article_parsing",
     "idle_tick": "benchmarks.idle_tick",
     "memory": "benchmarks.run_memory",
+    "raw_listing": "benchmarks.raw_listing",
     "raw_streaming": "benchmarks.raw_streaming",
     "small_run": "benchmarks.small_run",
     "freshness": "benchmarks.freshness",

@@ -77,8 +77,8 @@ def measure(bench: Bench) -> list[Row]:
         name, peers = f"{what}, {where}", {name: Peer(name, value) for name, value in seconds.items()}
         rows += [
             row(name, seconds[OURS], "s", peers[ONE_BY_ONE], ratio_at_most=1 / 50),
-            row(name, seconds[OURS], "s", peers[AT_ONCE]),
-            row(name, seconds[OURS], "s", peers[PAGINATOR]),
+            row(f"{name}, by {CONCURRENCY} threads both", seconds[OURS], "s", peers[AT_ONCE]),
+            row(f"{name}, known partitions", seconds[OURS], "s", peers[PAGINATOR]),
         ]
     return rows
 

@@ -1,4 +1,4 @@
-"""The memory of reading a raw file of 500 MB, against one of 50 MB."""
+"""The memory of reading a raw file of 500 MB, against one of 100 MB."""
 
 from benchmarks.bench import Bench
 from benchmarks.row import Peer, Row, row
@@ -8,7 +8,7 @@ MEGABYTE = 1_000_000
 
 def measure(bench: Bench) -> list[Row]:
     """The smaller file fills what is remembered of hosts, too. The making of the files is not counted."""
-    small, large = bench.size(50, 5), bench.size(500, 20)
+    small, large = bench.size(100, 5), bench.size(500, 20)
     short, long = _read(bench, small), _read(bench, large)
     peer = Peer(f"a file of {small} MB", short["peak_bytes"] / MEGABYTE)
     seconds = long["cpu_seconds"]

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from local_stack.demo_economy_news import EconomyNewsDemo
 from local_stack.demo_raw_files import RawFilesDemo
+from local_stack.demo_recipes import RecipesDemo
 from local_stack.demo_report import PipelineReport
 from local_stack.migrate import migrate
 from local_stack.stack import Stack
@@ -61,6 +62,7 @@ def demo(root: Path) -> int:
             )
         else:
             reports.append(RawFilesDemo(stack.external()).run(progress))
+        reports.append(RecipesDemo(stack.external()).run(progress))
     finally:
         stack.__exit__(None, None, None)
     _print(console, reports)

@@ -1,5 +1,6 @@
 """What the demo says of one pipeline."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -12,12 +13,14 @@ class PipelineReport:
 
     pipeline: str
     partitions: int
-    rows: dict[str, int]
+    rows: Mapping[str, int]
     tokens: int
     cost_usd: float
     seconds: float
     news: str
     claims: dict[str, bool] = field(default_factory=dict)
+    more: dict[str, object] = field(default_factory=dict)
+    """What else stands in the pipeline's entry of `.local/demo.json`."""
 
     @property
     def is_right(self) -> bool:
@@ -27,6 +30,7 @@ class PipelineReport:
         """The pipeline's entry in `.local/demo.json`."""
         return {
             **self.rows,
+            **self.more,
             "partitions": self.partitions,
             "tokens": self.tokens,
             "cost_usd": round(self.cost_usd, 8),

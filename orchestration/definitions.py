@@ -15,18 +15,27 @@ from assets.economy_news import assets as economy_news
 from assets.economy_news.rules import CrawlRules, EnrichmentRules
 from assets.raw_files import assets as raw_files
 from assets.raw_files.rules import RawFilesRules
-from orchestration.jobs import JOBS
+from assets.recipes import assets as recipes
+from assets.recipes.rules import RecipeRules
+from orchestration.jobs import JOBS, RECIPE_JOBS
 from orchestration.raw_files_schedules import raw_files_schedules
+from orchestration.recipes_schedules import recipes_schedules
 from orchestration.schedules import SEOUL, economy_news_crawl_schedule, economy_news_retention_schedule
 from orchestration.settings import Settings, settings_from_environment
 from resources.alerts import AlertResource
+from resources.batches import BatchResource
 from resources.bucket import BucketResource
 from resources.chat import ChatResource
+from resources.embeddings import EmbeddingResource
 from resources.guarded_fetch import GuardedFetchResource
+from resources.mongo import MongoResource
 from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
+from resources.pushgateway import PushgatewayResource
+from resources.recipe_api import RecipeApiResource
 from sensors.economy_news import economy_news_sensors
 from sensors.raw_files import raw_files_sensors
+from sensors.recipes import recipes_sensors
 from sensors.run_status import run_status_sensors
 
 
@@ -34,17 +43,20 @@ def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = 
     """The code location. `overrides` replace resources by name, for tests."""
     economy_news_is_on = "economy_news" in settings.granary_pipelines
     raw_files_is_on = "raw_files" in settings.granary_pipelines
+    recipes_is_on = "recipes" in settings.granary_pipelines
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([economy_news, raw_files]),
+        assets=dg.load_assets_from_modules([economy_news, raw_files, recipes]),
         jobs=JOBS,
         schedules=[
             economy_news_crawl_schedule(settings.crawl_sections, economy_news_is_on),
             economy_news_retention_schedule(economy_news_is_on),
             *raw_files_schedules(raw_files_is_on, settings.hours_between_metadata_syncs()),
+            *recipes_schedules(recipes_is_on),
         ],
         sensors=[
             *economy_news_sensors(economy_news_is_on),
             *raw_files_sensors(raw_files_is_on),
+            *recipes_sensors(recipes_is_on, RECIPE_JOBS),
             *run_status_sensors(bool(settings.granary_pipelines), settings.granary_environment),
         ],
         resources={**_resources(settings), **(overrides or {})},
@@ -55,18 +67,32 @@ def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = 
 
 def _resources(settings: Settings) -> dict[str, Any]:
     permission = settings.crawl_permission
+    prices = {name: price.model_dump(mode="json") for name, price in settings.model_prices.items()}
+    cap = "" if settings.daily_spending_cap_usd is None else str(settings.daily_spending_cap_usd)
+    provider: dict[str, Any] = {"base_url": settings.openai_base_url, "model_prices": prices}
     return {
         "postgres": PostgresResource(),
         "alerts": AlertResource(urls=dg.EnvVar("ALERT_URLS") if settings.alert_urls else ""),
         "chat": ChatResource(
             model=settings.openai_model,
-            base_url=settings.openai_base_url,
             timeout_ms=settings.openai_timeout_ms,
             max_output_tokens=settings.openai_max_output_tokens,
             temperature=settings.openai_temperature,
-            model_prices={
-                name: price.model_dump(mode="json") for name, price in settings.model_prices.items()
-            },
+            **provider,
+        ),
+        "parse_batches": BatchResource(model=settings.openai_batch_model, **provider),
+        "embed_batches": BatchResource(model=settings.openai_embedding_model, **provider),
+        "embeddings": EmbeddingResource(
+            model=settings.openai_embedding_model, timeout_ms=settings.openai_timeout_ms, **provider
+        ),
+        "mongo": MongoResource(database=settings.mongodb_database),
+        "recipe_api": RecipeApiResource(base_url=settings.recipe_api_base_url),
+        "pushgateway": PushgatewayResource(url=settings.pushgateway_url),
+        "recipe_rules": RecipeRules(
+            fetch_limit=settings.fetch_limit,
+            max_enqueued_tokens=settings.max_enqueued_tokens,
+            gate_probe_minutes=settings.gate_probe_minutes,
+            daily_spending_cap_usd=cap,
         ),
         "news_site": SiteResource(
             base_url=settings.naver_base_url,
@@ -109,9 +135,7 @@ def _resources(settings: Settings) -> dict[str, Any]:
             retry_base_seconds=settings.ai_retry_base_seconds,
             retry_max_seconds=settings.ai_retry_max_seconds,
             gate_probe_minutes=settings.gate_probe_minutes,
-            daily_spending_cap_usd=""
-            if settings.daily_spending_cap_usd is None
-            else str(settings.daily_spending_cap_usd),
+            daily_spending_cap_usd=cap,
         ),
     }
 

@@ -5,13 +5,15 @@ from typing import Any
 import dagster as dg
 
 from assets.economy_news import repair
-from orchestration.partitions import day_by_section, day_by_source, raw_days
+from assets.recipes import repair as recipes_repair
+from orchestration.partitions import day_by_section, day_by_source, raw_days, recipe_days
 from orchestration.policies import (
     CRAWL_MAX_SECONDS,
     ENRICH_MAX_SECONDS,
     RAW_FILES_MAX_SECONDS,
     RAW_FILES_TAG,
     RAW_REPORT_MAX_SECONDS,
+    RECIPES_MAX_SECONDS,
     job_tags,
 )
 
@@ -54,6 +56,41 @@ raw_files_metadata_sync = dg.define_asset_job(
     description="Fetches front pages again that are older than METADATA_TTL_DAYS.",
 )
 
+recipes_fetch = dg.define_asset_job(
+    "recipes_fetch",
+    selection=dg.AssetSelection.assets("recipe_jobs", "recipe_parse_batches"),
+    partitions_def=recipe_days,
+    tags=job_tags(RECIPES_MAX_SECONDS),
+    description="Fetches the day's recipes and sends them to be parsed.",
+)
+
+recipes_parse_submit = dg.define_asset_job(
+    "recipes_parse_submit",
+    selection=dg.AssetSelection.assets("recipe_parse_batches"),
+    partitions_def=recipe_days,
+    tags=job_tags(RECIPES_MAX_SECONDS),
+    description="Sends recipes to be parsed that came back or could not be sent.",
+)
+
+recipes_parsed = dg.define_asset_job(
+    "recipes_parsed",
+    selection=dg.AssetSelection.assets("recipe_parse_results", "recipes", "recipe_embedding_batches"),
+    partitions_def=recipe_days,
+    tags=job_tags(RECIPES_MAX_SECONDS),
+    description="Takes in what was parsed, stores the recipes, and sends them to be embedded.",
+)
+
+recipes_embedded = dg.define_asset_job(
+    "recipes_embedded",
+    selection=dg.AssetSelection.assets("recipe_embeddings"),
+    partitions_def=recipe_days,
+    tags=job_tags(RECIPES_MAX_SECONDS),
+    description="Takes in the vectors.",
+)
+
+RECIPE_JOBS = (recipes_parse_submit, recipes_parsed, recipes_embedded)
+"""Those that the sensor starts."""
+
 JOBS: list[Any] = [
     economy_news_crawl,
     economy_news_enrich,
@@ -64,4 +101,10 @@ JOBS: list[Any] = [
     raw_files_partitions,
     raw_files_report,
     raw_files_metadata_sync,
+    recipes_fetch,
+    recipes_parse_submit,
+    recipes_parsed,
+    recipes_embedded,
+    recipes_repair.recipes_requeue_failed,
+    recipes_repair.recipes_decide_review,
 ]

@@ -9,7 +9,7 @@ from datetime import date
 
 import dagster as dg
 
-PIPELINES = ("economy_news", "raw_files")
+PIPELINES = ("economy_news", "raw_files", "recipes")
 
 # In the order of the site's own menu; a range of partitions follows this order.
 SECTIONS = ("FINANCE", "STOCK", "INDUSTRY", "VENTURE", "REALESTATE", "WORLD", "LIVING", "GENERAL")
@@ -30,6 +30,11 @@ raw_days = dg.DailyPartitionsDefinition(start_date=FIRST_RAW_DAY, timezone="UTC"
 # Keys are `country/category`, added when first seen and never deleted.
 raw_sources = dg.DynamicPartitionsDefinition(name="raw_sources")
 day_by_source = dg.MultiPartitionsDefinition({"day": raw_days, "source": raw_sources})
+
+FIRST_RECIPE_DAY = "2026-01-01"
+
+# The day (Asia/Seoul) of the fetch: the source document's run id.
+recipe_days = dg.DailyPartitionsDefinition(start_date=FIRST_RECIPE_DAY, timezone="Asia/Seoul", end_offset=1)
 
 
 def raw_key(day: date, source: str) -> dg.MultiPartitionKey:

@@ -38,6 +38,9 @@ RAW_FILES_MAX_SECONDS = 1_800
 FRONT_PAGES_SLICE_SECONDS = 600
 RAW_REPORT_MAX_SECONDS = 300
 
+# Fifty thousand lines are written, sent and read in one step; the batch itself is waited for by nobody.
+RECIPES_MAX_SECONDS = 3_600
+
 LIVE_PRIORITY = "10"
 # Below the crawl, and bounded in dagster.yaml: a slow model must not take every place of the queue.
 SLOW_PRIORITY = "5"

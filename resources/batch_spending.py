@@ -11,6 +11,9 @@ from resources import spending
 from resources.model_table import Model
 from resources.spending import Reservation, Usage
 
+# Two that reserve for one batch at once would both take the money, and one would then fail.
+_ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtext('batch_reservation'), hashtext(%(intent)s))"
+
 _KEEP = """
 INSERT INTO granary.batch_reservation (intent, pipeline, model, day, usd, reserved_at)
 VALUES (%(intent)s, %(pipeline)s, %(model)s, %(day)s, %(usd)s, granary.now())
@@ -39,6 +42,7 @@ def reserve(
     Raises SpendingCapReached where the day's cap has no room for the most that it can cost.
     """
     with connection.transaction():
+        connection.execute(_ONE_AT_A_TIME, {"intent": intent})
         known = connection.execute(_KNOWN, {"intent": intent}).fetchone()
         if known is not None:
             return Reservation(*known)

@@ -60,13 +60,12 @@ def translated(key: str = "") -> Iterator[None]:
     With a `key` also ObjectReplaced and ObjectGone.
     """
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
-    from botocore.parsers import ResponseParserError
 
     try:
         yield
     except ClientError as error:
         raise _failure_of_answer(error, key) from None
-    except ResponseParserError:
+    except ValueError:  # a size or a time that is none
         raise unreadable() from None
     except (ConnectionError, HTTPClientError) as error:
         raise ServiceUnavailable(

@@ -47,6 +47,8 @@ class PushgatewayResource(dg.ConfigurableResource):
                 self.url, job, registry, grouping_key={"stage": stage}, timeout=TIMEOUT_SECONDS
             )
         except Exception as error:  # whatever it answers, the stage is done
-            log.warning("the metrics of %s were not pushed (%s): see PUSHGATEWAY_URL", stage, error)
+            # No message of the error's: some quote the address, which may hold a password.
+            what = " ".join(filter(None, (type(error).__name__, str(getattr(error, "code", "")))))
+            log.warning("the metrics of %s were not pushed (%s): see PUSHGATEWAY_URL", stage, what)
             return False
         return True

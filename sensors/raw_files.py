@@ -8,7 +8,6 @@ import dagster as dg
 import psycopg
 
 from assets.raw_files import alarm_messages, attempts, partition_store, scan
-from assets.raw_files.assets import REQUEST_TAG
 from assets.raw_files.passes import days_of_interest, look
 from assets.raw_files.rules import RawFilesRules
 from assets.raw_files.schedule_state import running_since
@@ -152,7 +151,7 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
             runs = []
             for one in waiting:
                 partition = (one.day, one.source)
-                tags = {REQUEST_TAG: str(one.id)}
+                tags = {partition_store.REQUEST_TAG: str(one.id)}
                 run = partition_runs([partition], f"request {one.id}:{tick}", held, one.force, tags)
                 held |= {asked.tags[LOCK_TAG] for asked in run}  # one request of a partition after the other
                 partition_store.ask_for_partitions(connection, [partition] if run else [])

@@ -4,19 +4,23 @@ Leases run out by themselves, so a status that never comes only makes the wait l
 at-least-once; freeing twice changes nothing.
 """
 
+from datetime import date
 from logging import Logger
 
 import dagster as dg
+from dagster._core.execution.plan.objects import ErrorSource
+from dagster_shared.error import SerializableErrorInfo
 
 from assets.economy_news import job_store as economy_news_jobs
 from assets.raw_files import attempts as raw_files_attempts
 from assets.raw_files import front_page_store, partition_store
 from orchestration.partitions import read_raw_key
-from orchestration.policies import RAW_FILES_MAX_SECONDS
+from orchestration.policies import MAX_RUNTIME_TAG, RAW_FILES_MAX_SECONDS
 from resources.alerts import AlertResource
 from resources.postgres import PostgresResource
 
 RAW_FILES_JOB = "raw_files_partitions"
+RAW_FILES_ATTEMPT = frozenset({"raw_file_manifest", "raw_domains"})
 PARTITION_TAG = "dagster/partition"
 
 
@@ -65,23 +69,14 @@ def _fail_raw_files(
 ) -> None:
     """Notes the failed attempt at a partition, unless its step has done so itself."""
     run = context.dagster_run
-    key = run.tags.get(PARTITION_TAG)
-    if run.job_name != RAW_FILES_JOB or not key:
+    if (partition := _raw_partition(run)) is None:
         return
-    steps = [event.step_failure_data for event in context.get_step_failure_events()]
-    error = steps[0].error if steps else None
-    text = f"{error.cause or error}" if error else context.failure_event.message or "the run failed"
-    failure = partition_store.Failure(
-        type=(error.cause or error).cls_name or "Error" if error else "RunFailed",
-        kind=_kind(text, error is None),
-        error=text.strip()[:2_000],
-        stack="".join(error.stack)[:20_000] if error else None,
-        environment=environment,
-        partition=key,
-        run_id=run.run_id,
-    )
+    if _timed_out(context.instance, run.run_id):
+        failure = _time_out(run, environment)
+    else:
+        failure = _failure(run, _failed_step(context), context.failure_event.message, environment)
     with postgres.connect() as connection:
-        raw_files_attempts.fail(connection, alerts, read_raw_key(key), run.run_id, failure)
+        raw_files_attempts.fail(connection, alerts, partition, run.run_id, failure)
 
 
 def _stop_raw_files(
@@ -89,32 +84,76 @@ def _stop_raw_files(
 ) -> None:
     """A person's cancel is the end of it; one for taking too long is a failed attempt."""
     run = context.dagster_run
-    key = run.tags.get(PARTITION_TAG)
-    if run.job_name != RAW_FILES_JOB or not key:
+    if (partition := _raw_partition(run)) is None:
         return
     with postgres.connect() as connection:
-        if _seconds(context.instance.get_run_record_by_id(run.run_id)) < RAW_FILES_MAX_SECONDS:
-            partition_store.stop_partition(connection, read_raw_key(key), run.run_id)
+        if _timed_out(context.instance, run.run_id):
+            failure = _time_out(run, environment)
+            raw_files_attempts.fail(connection, alerts, partition, run.run_id, failure)
             return
-        failure = partition_store.Failure(
-            type="TimeoutError",
-            kind="TIMEOUT",
-            error=f"the run took longer than {RAW_FILES_MAX_SECONDS // 60} minutes",
-            environment=environment,
-            partition=key,
-            run_id=run.run_id,
-        )
-        raw_files_attempts.fail(connection, alerts, read_raw_key(key), run.run_id, failure)
+        partition_store.stop_partition(connection, partition, run.run_id)
+        if request := run.tags.get(partition_store.REQUEST_TAG):  # or the sensor would start it again
+            partition_store.request_started(connection, int(request), run.run_id)
 
 
-def _seconds(record: dg.RunRecord | None) -> float:
-    if record is None or record.start_time is None or record.end_time is None:
-        return 0.0
-    return record.end_time - record.start_time
+def _raw_partition(run: dg.DagsterRun) -> tuple[date, str] | None:
+    """The partition that the run was an attempt at, also one that was started from an asset's page."""
+    key = run.tags.get(PARTITION_TAG)
+    assets = {asset.to_user_string() for asset in run.asset_selection or ()}
+    if not key or not (run.job_name == RAW_FILES_JOB or assets & RAW_FILES_ATTEMPT):
+        return None
+    return read_raw_key(key)
 
 
-def _kind(text: str, without_a_step: bool) -> str:
-    """Which of the source document's kinds: a run that ended without a failed step was ended from outside."""
-    if not without_a_step:
-        return "PARTITION"
-    return "TIMEOUT" if "maximum runtime" in text else "RESOURCE"
+def _timed_out(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Whether Dagster ended the run for its length.
+
+    It says so where it begins to cancel; the end may be told as a cancel, as a failure for another reason,
+    and with a failed step that was merely interrupted.
+    """
+    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.RUN_CANCELING).records
+    events = [record.event_log_entry.dagster_event for record in records]
+    return any(event is not None and "maximum runtime" in (event.message or "") for event in events)
+
+
+def _time_out(run: dg.DagsterRun, environment: str) -> partition_store.Failure:
+    most = run.tags.get(MAX_RUNTIME_TAG, RAW_FILES_MAX_SECONDS)
+    return partition_store.Failure(
+        type="TimeoutError",
+        kind="TIMEOUT",
+        error=f"the run took longer than {most} seconds",
+        environment=environment,
+        partition=run.tags[PARTITION_TAG],
+        run_id=run.run_id,
+    )
+
+
+def _failed_step(context: dg.RunFailureSensorContext) -> SerializableErrorInfo | None:
+    """The error of the first step that failed by itself, as its cause has it; None: the run was ended."""
+    for event in context.get_step_failure_events():
+        failed = event.step_failure_data
+        if failed.error is not None and failed.error_source is not ErrorSource.INTERRUPT:
+            return failed.error.cause or failed.error
+    return None
+
+
+def _failure(
+    run: dg.DagsterRun, error: SerializableErrorInfo | None, message: str | None, environment: str
+) -> partition_store.Failure:
+    """A run that ended without a failed step, or out of memory, lacked something to run with."""
+    name = (error.cls_name if error else None) or "RunFailed"
+    text = (error.message if error else message) or "the run failed"
+    return partition_store.Failure(
+        type=name,
+        kind="RESOURCE" if error is None or name == "MemoryError" else "PARTITION",
+        error=_storable(text.strip())[:2_000],
+        stack=_storable("".join(error.stack))[:20_000] if error else None,
+        environment=environment,
+        partition=run.tags[PARTITION_TAG],
+        run_id=run.run_id,
+    )
+
+
+def _storable(text: str) -> str:
+    """Postgres takes no NUL, and no half of a surrogate pair; an error may quote both."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

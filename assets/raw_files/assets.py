@@ -32,7 +32,6 @@ from resources.postgres import PostgresResource
 
 GROUP = "raw_files"
 OWNERS = ["team:content"]
-REQUEST_TAG = "granary/request"
 NO_FILE_COULD_BE_READ = "none of the partition's files could be read; raw.file has the reason of each"
 
 
@@ -59,7 +58,7 @@ def raw_file_manifest(
         found = scan.scan_partition(connection, opened, partition)
         if config.force:
             store.forget_processing(connection, partition)
-        request = context.run.tags.get(REQUEST_TAG)
+        request = context.run.tags.get(partition_store.REQUEST_TAG)
         if request:  # not before: a run that cannot list leaves it waiting, or its `force` were lost
             partition_store.request_started(connection, int(request), context.run_id)
         counts = store.file_counts(connection, partition)

@@ -83,7 +83,9 @@ def _process(
             outcome.failed += 1
             outcome.reasons.append((key, str(problem)))
             counts.add("raw_files_total", outcome="failed")
-        except (ObjectReplaced, ObjectGone):
+        except (ObjectReplaced, ObjectGone) as problem:
+            if isinstance(problem, ObjectGone):
+                store.forget_gone_file(connection, key, etag)
             outcome.left += 1
             counts.add("raw_files_total", outcome="left")
         else:

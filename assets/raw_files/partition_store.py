@@ -14,6 +14,8 @@ from assets.raw_files.store import Partition
 from resources.named_sql import read_statements
 
 SQL = read_statements(Path(__file__).parent / "sql" / "partitions.sql")
+REQUEST_TAG = "granary/request"
+"""On a run, the id of the request that asked for it."""
 DELAYS = [int(delay.total_seconds() // 60) for delay in RETRY_DELAYS]
 
 

@@ -10,6 +10,8 @@ PASSES = ("daily_raw_files", "supplementary_raw_files")
 
 def running_since(instance: dg.DagsterInstance) -> datetime | None:
     """When the later of both schedules was switched on (UTC); None while one of them is off."""
+    if instance.schedule_storage is None:  # one in memory has no schedules
+        return None
     found = {}
     for state in instance.all_instigator_state(instigator_type=InstigatorType.SCHEDULE):
         data = state.instigator_data

@@ -59,7 +59,7 @@ def ledger(
 
 
 def known_versions(connection: psycopg.Connection, first: date, last: date) -> dict[str, str]:
-    """Each known file's version as last seen."""
+    """Each known file's version as last seen, "" where it waits and no run is asked for or under way."""
     return dict(connection.execute(SQL["known_versions"], {"first": first, "last": last}).fetchall())
 
 
@@ -135,6 +135,11 @@ def finish_file(
 def fail_file(connection: psycopg.Connection, key: str, etag: str, run_id: str, reason: str) -> None:
     """FAILED with the reason; the next pass tries again."""
     connection.execute(SQL["fail_file"], {"key": key, "etag": etag, "run_id": run_id, "reason": reason})
+
+
+def forget_gone_file(connection: psycopg.Connection, key: str, etag: str) -> None:
+    """The file is not in the bucket any more and never was processed. The caller holds its lock."""
+    connection.execute(SQL["forget_gone_file"], {"key": key, "etag": etag})
 
 
 def markers_to_write(connection: psycopg.Connection, partition: Partition) -> list[Marker]:

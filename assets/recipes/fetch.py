@@ -1,24 +1,51 @@
 """Fetch: pages of the open API become job records; the cursor moves by what was received and stored."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from assets.recipes import job_store
-from assets.recipes.open_api import RecipePage, read_answer, source_url
+from assets.recipes import fetch_store
+from assets.recipes.models import FetchedRow
+from assets.recipes.open_api import (
+    OpenApiRefused,
+    OpenApiUnavailable,
+    OpenApiUnreadable,
+    RecipePage,
+    read_answer,
+    source_url,
+)
 from assets.recipes.recipe_row import raw_hash
+from resources.errors import ServiceError, ServiceNotConfigured, ServiceUnavailable
 from resources.recipe_api import RecipeApiResource
 
 if TYPE_CHECKING:
-    from pymongo.database import Database
+    from assets.recipes.job_store import Mongo
 
 SOURCE = "foodsafetykorea"
 MOST_ROWS_A_CALL = 1_000
+MOST_ROW_CHARACTERS = 200_000
+"""Far above any recipe. MongoDB refuses what is much larger, and the cursor would never get past it."""
+
+
+@contextmanager
+def api_failures() -> Iterator[None]:
+    """The API's refusals as service errors: who must act, and who tries again."""
+    try:
+        yield
+    except OpenApiRefused as error:
+        raise ServiceNotConfigured(str(error)) from None
+    except OpenApiUnavailable as error:
+        # A spent quota is not there again within minutes: the next fetch goes on from the cursor.
+        raise (ServiceError if error.retry_later else ServiceUnavailable)(str(error)) from None
+    except OpenApiUnreadable as error:
+        raise ServiceUnavailable(str(error)) from None
 
 
 @dataclass
 class Fetched:
-    """What a fetch received and did with it. `unusable`: rows without an id; `calls` to the API."""
+    """What a fetch received and did with it. `unusable`: without an id, or endless. `calls`: to the API."""
 
     received: int = 0
     new: int = 0
@@ -29,7 +56,7 @@ class Fetched:
 
 
 def fetch(
-    db: "Database", api: RecipeApiResource, run_id: str, limit: int, now: datetime, sweep: bool = False
+    db: "Mongo", api: RecipeApiResource, run_id: str, limit: int, now: datetime, sweep: bool = False
 ) -> Fetched:
     """Fetches the next `limit` recipes behind the cursor; a sweep looks again at all before it, too.
 
@@ -38,7 +65,7 @@ def fetch(
     the cursor is behind it.
     """
     fetched = Fetched()
-    last = job_store.cursor(db, SOURCE)
+    last = fetch_store.cursor(db, SOURCE)
     if sweep:
         position = 0
         while position < last:
@@ -54,14 +81,14 @@ def fetch(
             break
         short = last + rows < wanted
         last += rows
-        job_store.move_cursor(db, SOURCE, last)
+        fetch_store.move_cursor(db, SOURCE, last, frm=last - rows)
         if short:
             break
     return fetched
 
 
 def _page(
-    db: "Database",
+    db: "Mongo",
     api: RecipeApiResource,
     run_id: str,
     start: int,
@@ -69,14 +96,16 @@ def _page(
     now: datetime,
     fetched: Fetched,
 ) -> int:
-    """Stores the rows `start` to `end`, both included, from 1; how many the API sent."""
+    """Stores the rows `start` to `end`, both included, from 1; how many of these the API sent."""
     page: RecipePage = read_answer(api.get(source_url(api.base_url, api.key(), start, end)))
-    rows = [(row["RCP_SEQ"], row, raw_hash(row)) for row in page.rows]
-    counts = job_store.store_fetched(db, SOURCE, run_id, rows, now)
+    usable = [row for row in page.rows if sum(map(len, row.values())) <= MOST_ROW_CHARACTERS]
+    rows = [FetchedRow(row["RCP_SEQ"], row, raw_hash(row)) for row in usable]
+    counts = fetch_store.store_fetched(db, SOURCE, run_id, rows, now)
     fetched.calls += 1
     fetched.received += page.received
-    fetched.unusable += page.unusable
+    fetched.unusable += page.unusable + len(page.rows) - len(usable)
     fetched.new += counts.new
     fetched.changed += counts.changed
     fetched.unchanged += counts.unchanged
-    return page.received
+    # More than was asked for is stored too, but which rows they are is not known.
+    return min(page.received, end - start + 1)

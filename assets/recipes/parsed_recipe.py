@@ -1,6 +1,8 @@
 """A model's reading of a recipe: the schema that it is given, and what of an answer is usable."""
 
 import json
+import math
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
@@ -10,6 +12,7 @@ from assets.recipes.source_text import readable
 DEFAULT_DIFFICULTY, EASIEST, HARDEST = 2, 1, 3
 DEFAULT_MINUTES, FEWEST_MINUTES, MOST_MINUTES = 30, 5, 180
 _MOST_CHARACTERS = {"name": 100, "line": 300, "text": 2_000}
+_FENCED = re.compile(r"```\w*(.*?)(?:```)?", re.DOTALL)
 
 
 class UnusableRecipe(Exception):
@@ -18,8 +21,8 @@ class UnusableRecipe(Exception):
 
 def _text(value: object) -> object:
     """Numbers where a text belongs become text: `0.5` stays 0.5, and a whole one loses its point."""
-    if isinstance(value, bool):
-        return value
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+        return value  # refused as no text
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, int | float):
@@ -143,10 +146,9 @@ def read_parsed(content: str) -> ParsedRecipe:
     Raises UnusableRecipe with the reason: no JSON, no object, or the first field that is wrong.
     """
     text = content.strip()
-    if text.startswith("```"):
-        text = text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    fenced = _FENCED.fullmatch(text)
     try:
-        value = json.loads(text)
+        value = json.loads(fenced[1] if fenced else text)
     except (ValueError, RecursionError):
         raise UnusableRecipe("no JSON") from None
     if not isinstance(value, dict):

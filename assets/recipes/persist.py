@@ -6,21 +6,24 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import psycopg
+from pydantic import ValidationError
 
 from assets.recipes import job_store, recipe_store
 from assets.recipes.ingredient_linking import Embed, IngredientLinking
 from assets.recipes.merge import Recipe, merged
 from assets.recipes.models import Job
 from assets.recipes.parsed_recipe import ParsedRecipe
-from assets.recipes.recipe_row import read_row
+from assets.recipes.recipe_row import raw_hash, read_row
 from assets.recipes.statuses import Status
 from resources.counters import Counts
 
 if TYPE_CHECKING:
-    from pymongo.database import Database
+    from assets.recipes.job_store import Mongo
 
 CHUNK = 50
 STAGE = "persist"
+# What no column takes is the recipe's own fault, and not the chunk's.
+NOT_STORABLE = (psycopg.DataError, psycopg.IntegrityError)
 
 
 @dataclass
@@ -33,7 +36,7 @@ class Persisted:
 
 
 def persist(
-    db: "Database",
+    db: "Mongo",
     connection: psycopg.Connection,
     run_id: str,
     claimed_by: str,
@@ -61,7 +64,8 @@ def persist(
     ):
         linking = linking or IngredientLinking(connection, embedding_model)
         try:
-            _persist_chunk(db, connection, jobs, claimed_by, image_origin, linking, embed, outcome, now)
+            whole = list(job_store.jobs(db, [job.id for job in jobs], ("raw_data", "retrieved_data")))
+            _persist_chunk(db, connection, whole, claimed_by, image_origin, linking, embed, outcome, now)
         except BaseException:
             # Those of the chunk that are finished are no longer this claim's, and stay.
             ids = [job.id for job in jobs]
@@ -71,7 +75,7 @@ def persist(
 
 
 def _persist_chunk(
-    db: "Database",
+    db: "Mongo",
     connection: psycopg.Connection,
     jobs: Sequence[Job],
     claimed_by: str,
@@ -81,15 +85,18 @@ def _persist_chunk(
     outcome: Persisted,
     now: Callable[[psycopg.Connection], datetime],
 ) -> None:
-    recipes = {job.id: _recipe_of(job, image_origin) for job in jobs}
+    recipes, failed = _recipes_of(jobs, image_origin)
     linking.embed_unknown((one for recipe in recipes.values() for one in recipe.ingredients), embed)
-    failed: dict[str, str] = {}
     for job in jobs:
+        if job.id in failed:
+            continue
         try:
-            new_ids = _store(connection, job, recipes[job.id], linking)
-        except psycopg.DataError as error:
-            # A text that no column takes: the recipe's own fault, and not the chunk's.
+            new_ids = _store(db, connection, job, recipes[job.id], claimed_by, linking, now)
+        except NOT_STORABLE as error:
             failed[job.id] = f"not storable: {type(error).__name__}"
+            linking.forget()
+            continue
+        if new_ids is None:
             linking.forget()
             continue
         sets = {"new_ingredient_ids": new_ids}
@@ -104,18 +111,38 @@ def _persist_chunk(
         outcome.failed.update(failed)
 
 
-def _recipe_of(job: Job, image_origin: str) -> Recipe:
-    parsed = ParsedRecipe.model_validate(job.retrieved_data)
-    return merged(read_row(job.raw_data or {}, image_origin), parsed)
+def _recipes_of(jobs: Sequence[Job], image_origin: str) -> tuple[dict[str, Recipe], dict[str, str]]:
+    """The recipes by job, and the reasons of those that are none."""
+    recipes, failed = {}, {}
+    for job in jobs:
+        try:
+            parsed = ParsedRecipe.model_validate(job.retrieved_data)
+        except ValidationError:
+            failed[job.id] = "retrieved_data is no parsed recipe"
+            continue
+        recipes[job.id] = merged(read_row(job.raw_data or {}, image_origin), parsed)
+    return recipes, failed
 
 
-def _store(connection: psycopg.Connection, job: Job, recipe: Recipe, linking: IngredientLinking) -> list[int]:
-    """The recipe with its ingredients in one transaction; its ingredients that have no vector yet."""
+def _store(
+    db: "Mongo",
+    connection: psycopg.Connection,
+    job: Job,
+    recipe: Recipe,
+    claimed_by: str,
+    linking: IngredientLinking,
+    now: Callable[[psycopg.Connection], datetime],
+) -> list[int] | None:
+    """The recipe with its ingredients in one transaction; its ingredients that have no vector yet.
+
+    None, and nothing stored, where the job is no longer the caller's.
+    """
     counts = Counts()
+    is_ours = False
     with connection.transaction():
-        recipe_store.one_at_a_time(connection)
+        linking.take_turn()
         recipe_id = recipe_store.upsert_recipe(
-            connection, job.source, job.source_id, job.run_id, job.raw_hash, recipe
+            connection, job.source, job.source_id, job.run_id, raw_hash(job.raw_data or {}), recipe
         )
         ingredients = [linking.link(one) for one in recipe.ingredients]
         recipe_store.replace_ingredients(connection, recipe_id, ingredients)
@@ -124,4 +151,8 @@ def _store(connection: psycopg.Connection, job: Job, recipe: Recipe, linking: In
         counts.add("recipe_ingestion_parse_confidence_total", level=recipe.parse_confidence)
         counts.add("recipe_ingestion_stage_total", stage=STAGE, outcome="success")
         counts.write(connection)
-    return recipe_store.ingredients_without_vector(connection, recipe_id)
+        # Last of all: a run that was given up and wakes here must not overwrite what was stored since.
+        is_ours = job_store.renew(db, [job.id], claimed_by, now(connection)) > 0
+        if not is_ours:
+            raise psycopg.Rollback
+    return recipe_store.ingredients_without_vector(connection, recipe_id) if is_ours else None

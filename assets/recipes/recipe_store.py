@@ -1,11 +1,13 @@
 """Statements on recipes, ingredients and their vectors, on a given Postgres connection.
 
-Opens no connection and ends no transaction. Job records are in `job_store.py`, batches in `batch_store.py`.
+Opens no connection and ends no transaction of the caller's. Job records are in `job_store.py`, batches in
+`batch_store.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,15 @@ class MatchedIngredient:
     review_id: int | None
     match_method: str
     match_score: float
+
+
+@dataclass(frozen=True)
+class Review:
+    """Whether a name means the candidate: PENDING, APPROVED or REJECTED."""
+
+    id: int
+    status: str
+    candidate_id: int
 
 
 @dataclass(frozen=True)
@@ -91,10 +102,14 @@ def one_at_a_time(connection: psycopg.Connection) -> None:
     connection.execute(SQL["one_at_a_time"])
 
 
-def known_names(connection: psycopg.Connection) -> tuple[dict[int, str], dict[str, int]]:
-    """Every ingredient's name, and the aliases (normalised) with what they stand for."""
-    names: dict[int, str] = dict(connection.execute(SQL["known_names"]).fetchall())
-    return names, dict(connection.execute(SQL["known_aliases"]).fetchall())
+def known_names(connection: psycopg.Connection, after: int = 0) -> dict[int, str]:
+    """The names of the ingredients with an id above `after`."""
+    return dict(connection.execute(SQL["known_names"], {"after": after}).fetchall())
+
+
+def known_aliases(connection: psycopg.Connection) -> dict[str, int]:
+    """The aliases (normalised) with what they stand for."""
+    return dict(connection.execute(SQL["known_aliases"]).fetchall())
 
 
 def categories(connection: psycopg.Connection, kind: str) -> list[str]:
@@ -169,14 +184,14 @@ def add_ingredient(
 
 def ask_for_review(
     connection: psycopg.Connection, name: str, normalised: str, candidate_id: int, score: float
-) -> tuple[int, str]:
-    """The review of this name and its status: one that was decided stays decided."""
+) -> Review:
+    """The review of this name: one that was asked for or decided before stays as it is."""
     row = connection.execute(
         SQL["ask_for_review"],
         {"name": name, "normalised": normalised, "candidate_id": candidate_id, "score": score},
     ).fetchone()
     assert row is not None
-    return row[0], row[1]
+    return Review(*row)
 
 
 def decide_review(connection: psycopg.Connection, review_id: int, approved: bool) -> bool:
@@ -184,6 +199,7 @@ def decide_review(connection: psycopg.Connection, review_id: int, approved: bool
 
     False where the review is unknown or decided already. One transaction of the caller.
     """
+    one_at_a_time(connection)
     status = "APPROVED" if approved else "REJECTED"
     row = connection.execute(SQL["decide_review"], {"id": review_id, "status": status}).fetchone()
     if row is None:
@@ -210,7 +226,7 @@ def nearest_ingredients(
 ) -> dict[int, Sequence[float]]:
     """The three known ingredients nearest to the vector, with their own."""
     parameters = {"vector": _as_vector(connection, vector), "model": model}
-    return dict(connection.execute(SQL["nearest_ingredients"], parameters).fetchall())
+    return {id_: near.to_numpy() for id_, near in _search(connection, "nearest_ingredients", parameters)}
 
 
 def store_ingredient_vectors(
@@ -229,11 +245,6 @@ def ingredients_without_vector(connection: psycopg.Connection, recipe_id: int) -
     """Those of the recipe's ingredients that have none yet."""
     rows = connection.execute(SQL["ingredients_without_embedding"], {"recipe_id": recipe_id})
     return [id_ for (id_,) in rows]
-
-
-def names_without_vector(connection: psycopg.Connection, ids: Sequence[int]) -> dict[int, str]:
-    """The names of those of these ingredients that have no vector."""
-    return dict(connection.execute(SQL["ingredient_names"], {"ids": list(ids)}).fetchall())
 
 
 def recipes_to_embed(
@@ -263,12 +274,12 @@ def recipes_similar_to_vector(
         "k": k,
         "published_only": published_only,
     }
-    return [SimilarRecipe(*row) for row in connection.execute(SQL["similar_to_vector"], parameters)]
+    return [SimilarRecipe(*row) for row in _search(connection, "similar_to_vector", parameters)]
 
 
 def recipes_like(connection: psycopg.Connection, recipe_id: int, k: int) -> list[SimilarRecipe]:
     """The k published recipes nearest to this one, nearest first; none where it has no vector."""
-    rows = connection.execute(SQL["similar_to_recipe"], {"recipe_id": recipe_id, "k": k})
+    rows = _search(connection, "similar_to_recipe", {"recipe_id": recipe_id, "k": k})
     return [SimilarRecipe(*row) for row in rows]
 
 
@@ -284,10 +295,26 @@ def match_methods_of_run(connection: psycopg.Connection, run_id: str) -> Mapping
     return dict(connection.execute(SQL["match_methods_of_run"], {"run_id": run_id}).fetchall())
 
 
-def sample_of_run(connection: psycopg.Connection, run_id: str) -> tuple[int, str] | None:
-    """A recipe of the run that has a vector, with its document; None where there is none."""
+def sample_of_run(connection: psycopg.Connection, run_id: str) -> tuple[int, list[float]] | None:
+    """A recipe of the run that has a vector, with it; None where there is none."""
     row = connection.execute(SQL["sample_of_run"], {"run_id": run_id}).fetchone()
     return None if row is None else (row[0], row[1])
+
+
+def room_today(connection: psycopg.Connection, cap_usd: Decimal | None) -> Decimal | None:
+    """USD that the day's cap leaves for reservations, below zero where it was lowered; None without a cap."""
+    row = connection.execute(SQL["room_today"], {"cap": cap_usd}).fetchone()
+    assert row is not None
+    room: Decimal | None = row[0]
+    return room
+
+
+def _search(
+    connection: psycopg.Connection, statement: str, parameters: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    with connection.transaction():
+        connection.execute(SQL["search_on"])
+        return connection.execute(SQL[statement], parameters).fetchall()
 
 
 def _as_vector(connection: psycopg.Connection, vector: Vector) -> Any:

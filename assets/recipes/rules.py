@@ -11,7 +11,9 @@ class RecipeRules(dg.ConfigurableResource):
     """How much is fetched, and what batches may hold and cost."""
 
     fetch_limit: int = Field(default=100, description="Recipes that one day's fetch asks for.")
-    max_enqueued_tokens: int = Field(default=2_000_000, description="Tokens that may wait in batches at once.")
+    max_enqueued_tokens: int = Field(
+        default=2_000_000, description="Tokens that may wait in batches at once."
+    )
     gate_probe_minutes: int = 30
     daily_spending_cap_usd: str = Field(default="5", description="USD per day in Seoul; empty: no cap.")
 

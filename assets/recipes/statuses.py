@@ -44,6 +44,27 @@ RELEASED_TO = {
 }
 """Where a job goes whose run died: a batch that is paid for is kept."""
 
+CLAIMED_AS = {
+    Status.FETCHED: Status.PARSE_SUBMITTING,
+    Status.PARSE_SUBMITTED: Status.PARSE_RETRIEVING,
+    Status.PARSE_RETRIEVED: Status.PERSISTING,
+    Status.PERSISTED: Status.EMBED_SUBMITTING,
+    Status.EMBED_SUBMITTED: Status.EMBED_RETRIEVING,
+}
+"""What a claim makes of a job."""
+
+FINISHED_AS = {
+    Status.PARSE_SUBMITTING: {Status.PARSE_SUBMITTED},
+    Status.PARSE_RETRIEVING: {Status.PARSE_RETRIEVED},
+    Status.PERSISTING: {Status.PERSISTED},
+    Status.EMBED_SUBMITTING: {Status.EMBED_SUBMITTED, Status.EMBED_RETRIEVED},
+    Status.EMBED_RETRIEVING: {Status.EMBED_RETRIEVED},
+}
+"""What a finish makes of a claimed job; an unchanged document needs no batch and is embedded at once."""
+
+WITHOUT_BATCH = (Status.FETCHED, Status.PARSE_RETRIEVED, Status.PERSISTED)
+"""Where a job waits for a run and for nothing else."""
+
 TIMESTAMPS = {
     Status.FETCHED: "fetched_at",
     Status.PARSE_SUBMITTED: "parse_submitted_at",

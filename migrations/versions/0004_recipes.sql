@@ -63,8 +63,12 @@ CREATE TABLE recipe.ingredient (
     name        text NOT NULL,
     normalised  text NOT NULL CONSTRAINT ingredient_once UNIQUE,
     category_id bigint REFERENCES recipe.category,
-    created_at  timestamptz NOT NULL
+    created_at  timestamptz NOT NULL,
+    embedding_intent     text,
+    embedding_claimed_at timestamptz
 );
+COMMENT ON COLUMN recipe.ingredient.embedding_intent IS
+    'The batch that asks for its vector, or the run that is about to plan one: no two ask for the same.';
 
 CREATE TABLE recipe.ingredient_alias (
     normalised    text PRIMARY KEY,
@@ -120,5 +124,12 @@ CREATE TABLE recipe.recipe_embedding (
     source_updated_at timestamptz NOT NULL,
     updated_at        timestamptz NOT NULL
 );
+CREATE TABLE recipe.embedding_request (
+    recipe_id     bigint PRIMARY KEY REFERENCES recipe.recipe ON DELETE CASCADE,
+    intent        text NOT NULL,
+    document_hash text NOT NULL
+);
+COMMENT ON TABLE recipe.embedding_request IS
+    'The document that was last sent for a vector. The answer names the job alone, and the recipe may have changed.';
 CREATE INDEX recipe_embedding_hnsw ON recipe.recipe_embedding USING hnsw (embedding vector_cosine_ops);
 CREATE INDEX ingredient_embedding_hnsw ON recipe.ingredient_embedding USING hnsw (embedding vector_cosine_ops);

@@ -15,6 +15,8 @@ from local_stack.naver_site.app import site_server
 from local_stack.naver_site.state import SiteState
 from local_stack.openai_stand_in.app import create_app as create_openai
 from local_stack.openai_stand_in.state import StandInState
+from local_stack.recipe_api.app import api_server
+from local_stack.recipe_api.state import ApiState
 
 
 class StandIn:
@@ -65,6 +67,13 @@ def naver_site() -> Iterator[StandIn]:
 def front_pages() -> Iterator[StandIn]:
     """The front pages of the invented .test domains."""
     with _served(*front_pages_server(Seen(), 0)) as url:
+        yield StandIn(url)
+
+
+@contextmanager
+def recipe_api() -> Iterator[StandIn]:
+    """The open API of recipes; its faults are posted as `fault`."""
+    with _served(*api_server(ApiState(), 0)) as url:
         yield StandIn(url)
 
 

@@ -63,6 +63,8 @@ WORK = {
         "batch_gate.py",
         "batch_retrieval.py",
         "batch_submission.py",
+        "stage_metrics.py",
+        "embedding_calls.py",
         "fetch.py",
         "ingredient_linking.py",
         "persist.py",
@@ -181,7 +183,7 @@ def test_only_the_workspace_the_demo_and_tests_import_the_definitions() -> None:
         for path in modules(folder)
         if any(name.startswith("orchestration.definitions") for name in imported(path))
     }
-    assert importers == {"local_stack/demo_economy_news.py", "local_stack/demo_raw_files.py"}
+    assert importers == {"local_stack/demo_economy_news.py", "local_stack/demo_raw_files.py", "local_stack/demo_recipes.py"}
 
 
 def test_only_the_local_stack_and_tests_import_the_local_stack() -> None:

@@ -6,17 +6,22 @@ SELECT key, CASE status WHEN 'PROCESSED' THEN etag ELSE '' END FROM raw.file
 WHERE day BETWEEN %(first)s AND %(last)s AND (%(source)s::text IS NULL OR source = %(source)s);
 
 -- name: known_versions
--- The version of each file as it was last seen, processed or not.
-SELECT key, etag FROM raw.file WHERE day BETWEEN %(first)s AND %(last)s;
+-- The version of each file as it was last seen, processed or not; '' where it waits and nobody asked for a run:
+-- the look that recorded it died, or the partition's last run left it.
+SELECT key, CASE WHEN file.status = 'PENDING' AND coalesce(partition.status, 'DONE') = 'DONE' THEN '' ELSE etag END
+FROM raw.file LEFT JOIN raw.partition USING (day, source)
+WHERE day BETWEEN %(first)s AND %(last)s;
 
 -- name: add_files
--- New files; one that is known stays as it is.
+-- New files; one that is known stays as it is. ON CONFLICT alone would wait for a run that has just finished one
+-- and not committed yet.
 INSERT INTO raw.file (key, source, day, etag, size, modified_at, status, seen_at, processed_at)
 SELECT key, source, day, etag, size, modified_at, CASE WHEN finished THEN 'PROCESSED' ELSE 'PENDING' END,
        granary.now(), CASE WHEN finished THEN granary.now() END
 FROM jsonb_to_recordset(%(files)s)
     AS listed (key text, source text, day date, etag text, size bigint, modified_at timestamptz,
                finished boolean)
+WHERE NOT EXISTS (SELECT FROM raw.file WHERE file.key = listed.key)
 ON CONFLICT (key) DO NOTHING;
 
 -- name: replace_files
@@ -78,9 +83,10 @@ CROSS JOIN (SELECT key, source, day FROM raw.file WHERE key = %(key)s) AS file
 ORDER BY domain.id, stage.ctid;
 
 -- name: finish_file
+-- Its marker is to be written anew, also if it was processed in this version before (force).
 UPDATE raw.file
 SET status = 'PROCESSED', attempts = attempts + 1, reason = NULL, rows = %(rows)s, rejected = %(rejected)s,
-    sha256 = %(sha256)s, processed_at = granary.now(), run_id = %(run_id)s
+    sha256 = %(sha256)s, processed_at = granary.now(), run_id = %(run_id)s, marked_etag = NULL
 WHERE key = %(key)s AND etag = %(etag)s AND status IN ('PENDING', 'FAILED')
 RETURNING processed_at;
 
@@ -88,6 +94,12 @@ RETURNING processed_at;
 UPDATE raw.file
 SET status = 'FAILED', attempts = attempts + 1, reason = %(reason)s, run_id = %(run_id)s
 WHERE key = %(key)s AND etag = %(etag)s AND status IN ('PENDING', 'FAILED');
+
+-- name: forget_gone_file
+-- A file that was taken away before we ever processed it. Any other keeps its row: without it, our marker would
+-- have a later upload pass for one that others have finished.
+DELETE FROM raw.file
+WHERE key = %(key)s AND etag = %(etag)s AND status IN ('PENDING', 'FAILED') AND sha256 IS NULL;
 
 -- name: markers_to_write
 -- Files that we processed and whose marker speaks of no version, or of another.

@@ -8,7 +8,7 @@ SELECT granary.now();
 SELECT pg_advisory_xact_lock(hashtext('recipe.ingredient'));
 
 -- name: known_names
-SELECT id, name FROM recipe.ingredient;
+SELECT id, name FROM recipe.ingredient WHERE id > %(after)s;
 
 -- name: known_aliases
 SELECT normalised, ingredient_id FROM recipe.ingredient_alias;
@@ -64,17 +64,18 @@ FROM jsonb_to_recordset(%(ingredients)s)
              optional boolean, note text, match_method text, match_score double precision);
 
 -- name: add_ingredient
--- Found or made; true where it was made just now.
+-- Found or made; true where it was made just now. The update changes nothing, and no key: setting one would
+-- wait for everyone who refers to the row.
 INSERT INTO recipe.ingredient AS known (name, normalised, category_id, created_at)
 VALUES (%(name)s, %(normalised)s, %(category_id)s, granary.now())
-ON CONFLICT (normalised) DO UPDATE SET normalised = excluded.normalised
+ON CONFLICT (normalised) DO UPDATE SET name = known.name
 RETURNING id, xmax = 0;
 
 -- name: ask_for_review
 INSERT INTO recipe.ingredient_review AS review (name, normalised, candidate_id, score, asked_at)
 VALUES (%(name)s, %(normalised)s, %(candidate_id)s, %(score)s, granary.now())
-ON CONFLICT (normalised) DO UPDATE SET normalised = excluded.normalised
-RETURNING id, status;
+ON CONFLICT (normalised) DO UPDATE SET name = review.name
+RETURNING id, status, candidate_id;
 
 -- name: reviews_waiting
 SELECT review.id, review.name, candidate.name, review.score
@@ -113,15 +114,9 @@ WHERE recipe_id = %(recipe_id)s AND ingredient_id IS NOT NULL
                   WHERE known.ingredient_id = used.ingredient_id)
 ORDER BY ingredient_id;
 
--- name: ingredient_names
-SELECT id, name FROM recipe.ingredient
-WHERE id = ANY(%(ids)s)
-  AND NOT EXISTS (SELECT FROM recipe.ingredient_embedding WHERE ingredient_id = ingredient.id)
-ORDER BY id;
-
 -- name: recipes_to_embed
 SELECT recipe.id, source, source_recipe_id, title, description, category.name AS category,
-       cooking_time_minutes, difficulty, servings, cooking_method, nutrition, updated_at,
+       cooking_time_minutes, difficulty, servings, cooking_method, nutrition, recipe.updated_at,
        (SELECT coalesce(jsonb_agg(concat_ws(' ', name, quantity, unit) ORDER BY position), '[]')
         FROM recipe.recipe_ingredient WHERE recipe_id = recipe.id) AS ingredients,
        (SELECT coalesce(jsonb_agg(content ORDER BY position), '[]')
@@ -143,6 +138,10 @@ SET embedding = excluded.embedding, embedding_model = excluded.embedding_model,
     updated_at = excluded.updated_at
 WHERE known.source_updated_at <= excluded.source_updated_at;
 
+-- name: search_on
+-- The index gives 40 rows, of which a filter may leave too few; with this it goes on until there are enough.
+SELECT set_config('hnsw.iterative_scan', 'strict_order', true);
+
 -- name: similar_to_vector
 SELECT recipe.id, recipe.title, 1 - (embedding <=> %(vector)s) AS similarity
 FROM recipe.recipe_embedding JOIN recipe.recipe ON recipe.id = recipe_id
@@ -150,12 +149,13 @@ WHERE embedding_model = %(model)s AND (is_published OR NOT %(published_only)s)
 ORDER BY embedding <=> %(vector)s LIMIT %(k)s;
 
 -- name: similar_to_recipe
-SELECT recipe.id, recipe.title, 1 - (other.embedding <=> this.embedding) AS similarity
-FROM recipe.recipe_embedding AS this
-JOIN recipe.recipe_embedding AS other ON other.embedding_model = this.embedding_model
-JOIN recipe.recipe ON recipe.id = other.recipe_id
-WHERE this.recipe_id = %(recipe_id)s AND other.recipe_id <> this.recipe_id AND is_published
-ORDER BY other.embedding <=> this.embedding LIMIT %(k)s;
+-- Subqueries and no join: the index gives an order by a value, not by a column.
+WITH this AS MATERIALIZED
+    (SELECT embedding, embedding_model FROM recipe.recipe_embedding WHERE recipe_id = %(recipe_id)s)
+SELECT recipe.id, recipe.title, 1 - (embedding <=> (SELECT this.embedding FROM this)) AS similarity
+FROM recipe.recipe_embedding JOIN recipe.recipe ON recipe.id = recipe_id
+WHERE embedding_model = (SELECT this.embedding_model FROM this) AND recipe_id <> %(recipe_id)s AND is_published
+ORDER BY embedding <=> (SELECT this.embedding FROM this) LIMIT %(k)s;
 
 -- name: counts_of_run
 SELECT count(*), count(*) FILTER (WHERE is_published), count(embedding.recipe_id)
@@ -167,5 +167,44 @@ SELECT match_method, count(*) FROM recipe.recipe_ingredient JOIN recipe.recipe O
 WHERE run_id = %(run_id)s GROUP BY match_method ORDER BY match_method;
 
 -- name: sample_of_run
-SELECT recipe_id, document_text FROM recipe.recipe_embedding JOIN recipe.recipe ON recipe.id = recipe_id
+SELECT recipe_id, embedding::real[] FROM recipe.recipe_embedding JOIN recipe.recipe ON recipe.id = recipe_id
 WHERE run_id = %(run_id)s ORDER BY recipe_id LIMIT 1;
+
+-- name: room_today
+-- What the day's cap leaves, NULL without a cap.
+SELECT %(cap)s::numeric - coalesce((SELECT reserved_usd + spent_usd FROM granary.spending_day
+                                    WHERE day = granary.today()), 0);
+
+-- name: claim_ingredients
+-- Those named, and those that an earlier batch brought no vector for. A claim that is an hour old is a dead
+-- run's, unless it is that of an open batch.
+UPDATE recipe.ingredient SET embedding_intent = %(claimed_by)s, embedding_claimed_at = granary.now()
+WHERE id IN (
+    SELECT id FROM recipe.ingredient
+    WHERE (id = ANY(%(ids)s) OR embedding_claimed_at IS NOT NULL)
+      AND (embedding_intent IS NULL
+           OR (embedding_claimed_at < granary.now() - interval '1 hour'
+               AND embedding_intent <> ALL(%(open_intents)s::text[])))
+      AND NOT EXISTS (SELECT FROM recipe.ingredient_embedding AS known
+                      WHERE known.ingredient_id = ingredient.id AND known.embedding_model = %(model)s)
+    ORDER BY id LIMIT %(limit)s FOR UPDATE)
+RETURNING id, name;
+
+-- name: hand_over_ingredients
+UPDATE recipe.ingredient SET embedding_intent = %(intent)s, embedding_claimed_at = granary.now()
+WHERE id = ANY(%(ids)s) AND embedding_intent = %(claimed_by)s;
+
+-- name: free_ingredients
+UPDATE recipe.ingredient SET embedding_intent = NULL WHERE embedding_intent = %(holder)s;
+
+-- name: note_sent_documents
+INSERT INTO recipe.embedding_request AS request (recipe_id, intent, document_hash)
+SELECT recipe.id, %(intent)s, sent.hash
+FROM jsonb_to_recordset(%(sent)s) AS sent (source text, source_recipe_id text, hash text)
+JOIN recipe.recipe USING (source, source_recipe_id)
+ORDER BY recipe.id
+ON CONFLICT (recipe_id) DO UPDATE SET intent = excluded.intent, document_hash = excluded.document_hash;
+
+-- name: sent_documents
+SELECT recipe_id, document_hash FROM recipe.embedding_request
+WHERE recipe_id = ANY(%(ids)s) AND intent = %(intent)s;

@@ -223,6 +223,40 @@ def test_aggregate_groups(jobs: Any) -> None:
     assert list(jobs.aggregate(by_status)) == [{"_id": "failed", "n": 4}, {"_id": "fetched", "n": 2}]
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"kind": "soup"},
+        {"kind": {"$in": ["soup", "rice"]}},
+        {"kind": {"$in": ["rice", bson.Regex("^so")]}},
+        {"kind": {"$in": ["rice", None]}},
+        {"kind": {"$nin": ["soup", "rice"]}},
+        {"kind": "soup", "rank": 1},
+        {"kind": "soup", "rank": True},
+        {"kind": {"$in": ["soup"]}, "rank": {"$in": [1, 2.0]}},
+        {"kind": "unknown", "rank": 1},
+        {"$and": [{"kind": "soup"}, {"kind": "rice"}]},
+        {"kind": ""},
+    ],
+    ids=str,
+)
+def test_an_index_changes_nothing_in_what_is_found(wanted: dict[str, Any], client: Client) -> None:
+    kinds: list[Any] = ["soup", "rice", "", None, ["soup", "rice"], [["soup"]], {"soup": 1}, 1]
+    documents = [
+        {"_id": f"{n}-{m}", "kind": kind, "rank": rank}
+        for n, kind in enumerate(kinds)
+        for m, rank in enumerate((1, 2, 2.0, "1", None, [1, 2]))
+    ]
+    for name in ("plain", "indexed"):
+        client.granary[name].insert_many([*documents, {"_id": "neither"}])
+    client.granary.indexed.create_index([("kind", 1), ("rank", 1)])
+    expected = list(client.granary.plain.find(wanted))
+    assert list(client.granary.indexed.find(wanted)) == expected
+    changed = client.granary.indexed.update_many(wanted, {"$set": {"kind": "changed"}})
+    assert changed.matched_count == len(expected)
+    assert client.granary.indexed.count_documents({"kind": "changed"}) == len(expected)
+
+
 def test_databases_collections_and_indexes_are_listed_and_dropped(client: Client) -> None:
     client.granary.create_collection("empty")
     client.other.things.insert_one({})

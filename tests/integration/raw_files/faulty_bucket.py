@@ -37,6 +37,7 @@ class Fault(Enum):
     WEB_PAGE = (200, "")
     """Well-formed XML, but no answer of a bucket."""
     EMPTY_ANSWER = "status 200, no ETag and no body"
+    BROKEN_XML = "status 200 and a listing that breaks off, though its length is right"
     HANG = "no answer as long as the proxy lives"
     STALLED_BODY = "half of the body, then silence"
     TRUNCATED_BODY = "half of the body, then the end of the connection"
@@ -152,6 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif fault is Fault.EMPTY_ANSWER:
             self._send(200, b"")
+        elif fault is Fault.BROKEN_XML:
+            self._send(200, b"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>raw/")
         elif fault is not None and isinstance(fault.value, tuple):
             self._send(fault.value[0], _made_up(*fault.value))
         else:
@@ -202,6 +205,6 @@ def _made_up(status: int, code: str) -> bytes:
         return b"<html><head><title>Gateway</title></head><body>Sign in</body></html>"
     # Real servers quote the caller's key and the signed text in their errors.
     return (
-        f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>no</Message>'
+        f"<Error><Code>{code}</Code><Message>QUOTEDKEY is refused</Message>"
         "<AWSAccessKeyId>QUOTEDKEY</AWSAccessKeyId><StringToSign>QUOTEDTEXT</StringToSign></Error>"
     ).encode()

@@ -13,12 +13,14 @@ from typing import Any
 import psycopg
 
 from assets.raw_files import front_page_store
+from local_stack.front_pages.sites import DISALLOWED, SITES
 from resources.bucket import Bucket, BucketResource
 from tests.integration.raw_files.killed_run import ALIVE, die, import_all
 from tests.integration.raw_files.raw_runs import document
 from tests.integration.raw_files.work_runs import whole_run
 
 MOST_STEPS = 70
+DOMAINS = sorted(set(SITES) - {DISALLOWED})
 STEPS = ((psycopg.Cursor, "execute"), (psycopg.Copy, "write_row"), (Bucket, "put"), (Bucket, "read"))
 
 
@@ -50,8 +52,8 @@ def replace_one(connection: psycopg.Connection, opened: Bucket, seed: int) -> No
     processed = "SELECT key FROM raw.file WHERE status = 'PROCESSED' ORDER BY key"
     keys = [key for (key,) in connection.execute(processed)]
     if keys:
-        body = document("aoba-clinic.test", f"version-{seed}.test")
-        opened.put(keys[seed % len(keys)], body, "application/json")
+        key, domains = keys[seed % len(keys)], (DOMAINS[seed % len(DOMAINS)], DOMAINS[-1])
+        opened.put(key, document(*domains), "application/json")
 
 
 def run(opened: Bucket, seed: int, before: int | None, database_url: str, sites: str) -> None:

@@ -9,15 +9,14 @@ import sys
 import psycopg
 
 from assets.raw_files import front_page_store
-from local_stack.front_pages.sites import DISALLOWED, SITES
 from resources.bucket import Bucket
 from tests.integration.raw_files.killed_run import until_dead_runs_are_gone
 from tests.integration.raw_files.outcomes import assert_all_is_right, files_stored, front_pages_asked
+from tests.integration.raw_files.random_kills import DOMAINS
 from tests.integration.raw_files.raw_runs import Store, document, raw_path
 from tests.integration.raw_files.work_runs import CLAIMED_AT_ONCE, whole_run
 
 KILLS = int(os.environ.get("GRANARY_KILLS", "20"))
-DOMAINS = sorted(set(SITES) - {DISALLOWED})
 FILES = {
     raw_path(number, source): DOMAINS[3 * number : 3 * number + 6]
     for source in ("kr/news", "kr/sports")

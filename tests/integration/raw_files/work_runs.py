@@ -1,4 +1,4 @@
-"""Whole runs of the pipeline's work on a connection, as the assets and sensors make them, with small settings."""
+"""The pipeline's work on a connection, as the assets and sensors have it done, with small settings."""
 
 import ssl
 from collections.abc import Iterator
@@ -56,14 +56,17 @@ def process(
     return outcome
 
 
+def a_fetcher(sites: str) -> GuardedFetcher:
+    """A fetcher that trusts no certificate: the sites speak no TLS, and reading the system's takes longer."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return GuardedFetcher("GranaryBot/1.0 (tests)", local_test_sites=sites, tls=tls)
+
+
 def fetch(connection: psycopg.Connection, sites: str, partition: Partition, run_id: str) -> Collected:
     """The front pages of the partition's domains, a few at a time."""
-    # No certificate is trusted: the sites speak no TLS, and reading the system's takes longer than they do.
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    fetcher = GuardedFetcher("GranaryBot/1.0 (tests)", local_test_sites=sites, tls=tls)
     return collect(
         connection,
-        fetcher,
+        a_fetcher(sites),
         lambda: front_page_store.claim_of_partition(
             connection, partition, run_id, LEASE_SECONDS, CLAIMED_AT_ONCE
         ),

@@ -1,0 +1,325 @@
+"""The assets of recipes in the order of the data flow. Partition: the day of the fetch (Asia/Seoul)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import psycopg
+from pydantic import Field
+
+from assets.recipes import checks, job_report, prompt, recipe_store
+from assets.recipes.batch_kinds import EMBED, PARSE
+from assets.recipes.rules import RecipeRules
+from assets.recipes.stage_metrics import outcomes, stage
+from assets.recipes.statuses import Status
+from orchestration.failures import failures_by_owner
+from orchestration.partitions import recipe_days
+from orchestration.policies import OPENAI_POOL
+from resources.alerts import AlertResource
+from resources.api_failure import ApiFailure
+from resources.batches import BatchResource
+from resources.embeddings import EmbeddingResource
+from resources.mongo import MongoResource
+from resources.postgres import PostgresResource
+from resources.pushgateway import PushgatewayResource
+from resources.recipe_api import RecipeApiResource
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from assets.recipes.job_store import Mongo
+
+GROUP = "recipes"
+OWNERS = ["team:content"]
+
+
+class FetchConfig(dg.Config):
+    """What a fetch asks the open API for."""
+
+    limit: int | None = Field(default=None, ge=1, description="Recipes to ask for; FETCH_LIMIT where none.")
+    sweep: bool = Field(default=False, description="Looks again at every recipe fetched before.")
+
+
+class StageConfig(dg.Config):
+    """Which job records a stage takes."""
+
+    job_ids: list[str] = Field(default=[], description="These alone; all that wait where none are named.")
+
+
+@dg.asset(group_name=GROUP, owners=OWNERS, kinds={"mongodb"}, partitions_def=recipe_days, code_version="1")
+def recipe_jobs(
+    context: dg.AssetExecutionContext,
+    config: FetchConfig,
+    postgres: PostgresResource,
+    mongo: MongoResource,
+    recipe_api: RecipeApiResource,
+    recipe_rules: RecipeRules,
+    pushgateway: PushgatewayResource,
+) -> dg.MaterializeResult:
+    """Job records of recipes that are new at the source or were edited there (recipe_ingestion_jobs)."""
+    from assets.recipes import fetch, job_store  # httpx and lxml are slow to import
+    from assets.recipes.fetch import api_failures
+
+    run_id = context.partition_key
+    with failures_by_owner(context), postgres.connect() as connection, mongo.connect() as db:
+        job_store.ensure_indexes(db)
+        with stage(connection, pushgateway, "fetch"), api_failures():
+            now = recipe_store.now(connection)
+            limit = config.limit or recipe_rules.fetch_limit
+            fetched = fetch.fetch(db, recipe_api, run_id, limit, now, config.sweep)
+            outcomes(connection, "fetch", success=fetched.new + fetched.changed, skipped=fetched.unchanged)
+        counts = job_report.counts_by_status(db, run_id)
+    return dg.MaterializeResult(
+        metadata={
+            **_items(counts, Status.FETCHED),
+            **{f"pass_{name}": amount for name, amount in asdict(fetched).items()},
+            "runId": run_id,
+            "fetchedCount": fetched.new + fetched.changed,
+            "triggeredAt": now.isoformat(),
+        }
+    )
+
+
+@dg.asset(
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"mongodb", "openai"},
+    partitions_def=recipe_days,
+    pool=OPENAI_POOL,
+    code_version=prompt.version(),
+    deps=[recipe_jobs],
+)
+def recipe_parse_batches(
+    context: dg.AssetExecutionContext,
+    config: StageConfig,
+    postgres: PostgresResource,
+    mongo: MongoResource,
+    parse_batches: BatchResource,
+    alerts: AlertResource,
+    recipe_rules: RecipeRules,
+    pushgateway: PushgatewayResource,
+) -> dg.MaterializeResult:
+    """Batches that have the day's fetched recipes read by a model (recipe_batches). Waits for none."""
+    from assets.recipes.batch_submission import Submitter
+    from assets.recipes.parse_batches import ParseContent
+
+    with _stage(context, postgres, mongo, pushgateway, PARSE.submit_stage) as (connection, db, claimed_by):
+        content = ParseContent(db, connection, parse_batches.model)
+        submitted = Submitter(
+            content,
+            db,
+            connection,
+            parse_batches,
+            alerts,
+            recipe_rules,
+            context.partition_key,
+            claimed_by,
+            config.job_ids or None,
+        ).run()
+        counts = job_report.counts_by_status(db, context.partition_key)
+    return _result(counts, Status.PARSE_SUBMITTED, submitted)
+
+
+@dg.asset(
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"mongodb", "openai"},
+    partitions_def=recipe_days,
+    pool=OPENAI_POOL,
+    code_version="1",
+    deps=[recipe_parse_batches],
+)
+def recipe_parse_results(
+    context: dg.AssetExecutionContext,
+    postgres: PostgresResource,
+    mongo: MongoResource,
+    parse_batches: BatchResource,
+    alerts: AlertResource,
+    recipe_rules: RecipeRules,
+    pushgateway: PushgatewayResource,
+) -> dg.MaterializeResult:
+    """What the day's batches that are over have read, in the job records; bad lines are asked again."""
+    from assets.recipes.batch_retrieval import Retriever
+    from assets.recipes.parse_batches import ParseContent
+
+    with _stage(context, postgres, mongo, pushgateway, PARSE.retrieve_stage) as (connection, db, claimed_by):
+        content = ParseContent(db, connection, parse_batches.model)
+        retrieved = Retriever(
+            content, db, connection, parse_batches, alerts, recipe_rules, context.partition_key, claimed_by
+        ).run()
+        counts = job_report.counts_by_status(db, context.partition_key)
+    return _result(counts, Status.PARSE_RETRIEVED, retrieved)
+
+
+@dg.asset(
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"postgres"},
+    partitions_def=recipe_days,
+    code_version="1",
+    deps=[recipe_parse_results],
+)
+def recipes(
+    context: dg.AssetExecutionContext,
+    config: StageConfig,
+    postgres: PostgresResource,
+    mongo: MongoResource,
+    recipe_api: RecipeApiResource,
+    embeddings: EmbeddingResource,
+    alerts: AlertResource,
+    recipe_rules: RecipeRules,
+    pushgateway: PushgatewayResource,
+) -> dg.MaterializeResult:
+    """Recipes with their steps and recognised ingredients (recipe.recipe, …), one transaction each."""
+    from assets.recipes.batch_gate import BatchGate
+    from assets.recipes.embedding_calls import embed_texts
+    from assets.recipes.persist import persist
+
+    with _stage(context, postgres, mongo, pushgateway, "persist") as (connection, db, claimed_by):
+
+        def embed(names: Sequence[str]) -> dict[str, recipe_store.Vector]:
+            vectors = embed_texts(connection, embeddings, names, recipe_rules.cap_usd)
+            return dict(zip(names, vectors, strict=True))
+
+        try:
+            stored = persist(
+                db,
+                connection,
+                context.partition_key,
+                claimed_by,
+                recipe_api.origin,
+                embeddings.model,
+                embed,
+                config.job_ids or None,
+            )
+        except ApiFailure as failure:
+            gate = BatchGate(connection, embeddings.gate_key, alerts, recipe_rules.gate_probe_minutes)
+            gate.shut_for(failure)
+            raise
+        counts = job_report.counts_by_status(db, context.partition_key)
+        recipes_, published, embedded = recipe_store.counts_of_run(connection, context.partition_key)
+        methods = recipe_store.match_methods_of_run(connection, context.partition_key)
+    return dg.MaterializeResult(
+        metadata={
+            **_items(counts, Status.PERSISTED),
+            "pass_stored": stored.stored,
+            "pass_failed": len(stored.failed),
+            "recipes": recipes_,
+            "published": published,
+            "embedded": embedded,
+            **{f"matched_{method}": amount for method, amount in methods.items()},
+        }
+    )
+
+
+@dg.asset(
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"postgres", "openai"},
+    partitions_def=recipe_days,
+    pool=OPENAI_POOL,
+    code_version="1",
+    deps=[recipes],
+)
+def recipe_embedding_batches(
+    context: dg.AssetExecutionContext,
+    config: StageConfig,
+    postgres: PostgresResource,
+    mongo: MongoResource,
+    embed_batches: BatchResource,
+    alerts: AlertResource,
+    recipe_rules: RecipeRules,
+    pushgateway: PushgatewayResource,
+) -> dg.MaterializeResult:
+    """Batches that have recipes and their new ingredients embedded; an unchanged text is not sent again."""
+    from assets.recipes.batch_submission import Submitter
+    from assets.recipes.embed_batches import EmbedContent
+
+    with _stage(context, postgres, mongo, pushgateway, EMBED.submit_stage) as (connection, db, claimed_by):
+        content = EmbedContent(db, connection, embed_batches.model)
+        submitted = Submitter(
+            content,
+            db,
+            connection,
+            embed_batches,
+            alerts,
+            recipe_rules,
+            context.partition_key,
+            claimed_by,
+            config.job_ids or None,
+        ).run()
+        counts = job_report.counts_by_status(db, context.partition_key)
+    return _result(counts, Status.EMBED_SUBMITTED, submitted)
+
+
+@dg.asset(
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"postgres", "openai"},
+    partitions_def=recipe_days,
+    pool=OPENAI_POOL,
+    code_version="1",
+    deps=[recipe_embedding_batches],
+    check_specs=[checks.FOUND],
+)
+def recipe_embeddings(
+    context: dg.AssetExecutionContext,
+    postgres: PostgresResource,
+    mongo: MongoResource,
+    embed_batches: BatchResource,
+    alerts: AlertResource,
+    recipe_rules: RecipeRules,
+    pushgateway: PushgatewayResource,
+) -> dg.MaterializeResult:
+    """Vectors of the day's recipes with the text they are of (recipe.recipe_embedding), to be searched by."""
+    from assets.recipes.batch_retrieval import Retriever
+    from assets.recipes.embed_batches import EmbedContent
+
+    with _stage(context, postgres, mongo, pushgateway, EMBED.retrieve_stage) as (connection, db, claimed_by):
+        content = EmbedContent(db, connection, embed_batches.model)
+        retrieved = Retriever(
+            content, db, connection, embed_batches, alerts, recipe_rules, context.partition_key, claimed_by
+        ).run()
+        counts = job_report.counts_by_status(db, context.partition_key)
+        check = checks.found(connection, embed_batches.model, context.partition_key)
+    result = _result(counts, Status.EMBED_RETRIEVED, retrieved)
+    return dg.MaterializeResult(metadata=result.metadata, check_results=[check])
+
+
+@contextmanager
+def _stage(
+    context: dg.AssetExecutionContext,
+    postgres: PostgresResource,
+    mongo: MongoResource,
+    pushgateway: PushgatewayResource,
+    name: str,
+) -> Iterator[tuple[psycopg.Connection, "Mongo", str]]:
+    """Both databases, and the name of this attempt's claims."""
+    from assets.recipes import batch_store, job_store
+
+    with failures_by_owner(context), postgres.connect() as connection, mongo.connect() as db:
+        job_store.ensure_indexes(db)
+        batch_store.ensure_indexes(db)
+        with stage(connection, pushgateway, name):
+            yield connection, db, f"{context.run_id}:{context.retry_number}"
+
+
+def _result(counts: Mapping[Status, int], done: Status, outcome: "DataclassInstance") -> dg.MaterializeResult:
+    told = {f"pass_{name}": value for name, value in asdict(outcome).items() if isinstance(value, int)}
+    reason = getattr(outcome, "reason", None)
+    return dg.MaterializeResult(metadata={**_items(counts, done), **told, "stopped_by": reason or "nothing"})
+
+
+def _items(counts: Mapping[Status, int], done: Status) -> dict[str, int]:
+    """How the day's job records stand, seen from the status that the stage leaves them in."""
+    order = list(Status)
+    ended = Status.FAILED
+    return {
+        "items_done": sum(
+            counts[one] for one in order if one is not ended and order.index(one) >= order.index(done)
+        ),
+        "items_waiting": sum(counts[one] for one in order if order.index(one) < order.index(done)),
+        "items_failed": counts[ended],
+    }

@@ -1,0 +1,180 @@
+"""Runs of the batch stages as tests make them, and what they leave behind."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from assets.recipes import fetch_store, recipe_store
+from assets.recipes.batch_kinds import BatchContent
+from assets.recipes.batch_retrieval import Retrieved, Retriever
+from assets.recipes.batch_store import BATCHES
+from assets.recipes.batch_submission import Submitted, Submitter
+from assets.recipes.embed_batches import EmbedContent
+from assets.recipes.job_store import JOBS
+from assets.recipes.merge import Recipe
+from assets.recipes.models import FetchedRow
+from assets.recipes.parse_batches import ParseContent
+from assets.recipes.parsed_recipe import ParsedIngredient
+from assets.recipes.recipe_row import Step, raw_hash
+from assets.recipes.recipe_store import MatchedIngredient
+from assets.recipes.rules import RecipeRules
+from assets.recipes.statuses import Status
+from local_stack.recipe_api.recipes import recipe_rows
+from resources.alerts import AlertResource
+from resources.batches import BatchResource
+from tests.integration.recipes.job_records import DAY, SOURCE, Mongo
+from tests.integration.resources.asking import KEY
+from tests.integration.stand_ins import StandIn
+
+CHAT_MODEL, EMBEDDING_MODEL = "gpt-4o-mini", "text-embedding-3-small"
+ROWS = recipe_rows()
+
+
+@contextmanager
+def no_batches(openai_api: StandIn) -> Iterator[StandIn]:
+    """The stand-in without batches, where one ends only on command."""
+    openai_api.post("reset", ledger=True, batches=True)
+    openai_api.post("batches/pace")
+    try:
+        yield openai_api
+    finally:
+        # Otherwise the next reset would let them go on, into the ledger of another test.
+        openai_api.post("reset", batches=True)
+
+
+class Runs:
+    """The batch stages against one stand-in, one Postgres and one MongoDB."""
+
+    def __init__(self, db: Mongo, connection: psycopg.Connection, url: str) -> None:
+        self.db = db
+        self.connection = connection
+        self._url = url
+
+    def submit(
+        self, kind: str = "parse", run: str = "run-1:0", limits: dict[str, int] | None = None, **changes: Any
+    ) -> Submitted:
+        """What a run sends; `changes` of rules or, in capitals, of the API's resource."""
+        return Submitter(*self._parts(kind, run, changes), **(limits or {})).run()
+
+    def retrieve(
+        self, kind: str = "parse", run: str = "run-1:0", connection: psycopg.Connection | None = None
+    ) -> Retrieved:
+        """What a run takes in."""
+        return Retriever(*self._parts(kind, run, {}, connection)).run()
+
+    def _parts(
+        self, kind: str, run: str, changes: dict[str, Any], connection: psycopg.Connection | None = None
+    ) -> tuple[Any, ...]:
+        connection = connection or changes.pop("connection", self.connection)
+        resource = {"timeout_ms": changes.pop("timeout_ms", 10_000), "api_key": changes.pop("api_key", KEY)}
+        model = CHAT_MODEL if kind == "parse" else EMBEDDING_MODEL
+        kinds = {"parse": ParseContent, "embed": EmbedContent}
+        content: BatchContent = kinds[kind](self.db, connection, model)
+        batches = BatchResource(model=model, base_url=f"{self._url}/v1", **resource)
+        rules = RecipeRules(**changes)
+        return content, self.db, connection, batches, AlertResource(), rules, DAY, run
+
+
+def fetched(db: Mongo, connection: psycopg.Connection, count: int) -> list[str]:
+    """The ids of so many jobs that were just fetched."""
+    rows = []
+    for number in range(count):
+        row = {**ROWS[number % len(ROWS)], "RCP_SEQ": str(number + 1)}
+        rows.append(FetchedRow(row["RCP_SEQ"], row, raw_hash(row)))
+    fetch_store.store_fetched(db, SOURCE, DAY, rows, recipe_store.now(connection))
+    return [job["_id"] for job in db[JOBS].find({}, {"_id": 1}).sort("_id", 1)]
+
+
+def persisted(db: Mongo, connection: psycopg.Connection, *titles: str) -> list[str]:
+    """The ids of jobs whose recipes are stored; each has one ingredient of its own, which is new."""
+    ids = fetched(db, connection, len(titles))
+    for job_id, title in zip(ids, titles, strict=True):
+        job = db[JOBS].find_one({"_id": job_id}) or {}
+        ingredient_id = store_recipe(connection, job["source_id"], title)
+        change = {"status": Status.PERSISTED.value, "new_ingredient_ids": [ingredient_id]}
+        db[JOBS].update_one({"_id": job_id}, {"$set": change})
+    return ids
+
+
+def store_recipe(connection: psycopg.Connection, source_id: str, title: str) -> int:
+    """Stores the recipe; its ingredient's id."""
+    recipe = Recipe(
+        title=title,
+        description=f"{title}이에요",
+        category="반찬",
+        servings=2,
+        difficulty=1,
+        cooking_time_minutes=20,
+        cooking_method="찌기",
+        nutrition={"kcal": 220.0},
+        image_url=None,
+        tips=None,
+        steps=(Step(f"{title} 재료를 찐다.", None),),
+        ingredients=(ParsedIngredient(name=title),),
+        parse_confidence="high",
+        parse_issues=(),
+    )
+    with connection.transaction():
+        recipe_id = recipe_store.upsert_recipe(connection, SOURCE, source_id, DAY, "h", recipe)
+        ingredient_id, _ = recipe_store.add_ingredient(connection, title, title, None)
+        line = MatchedIngredient(title, "1/2", "모", False, None, ingredient_id, None, "new", 0.0)
+        recipe_store.replace_ingredients(connection, recipe_id, [line])
+    return ingredient_id
+
+
+def states(db: Mongo) -> Counter[str]:
+    """How many jobs are in each status."""
+    return Counter(job["status"] for job in db[JOBS].find({}, {"status": 1}))
+
+
+def jobs_of(db: Mongo) -> list[dict[str, Any]]:
+    return list(db[JOBS].find().sort("_id", 1))
+
+
+def intents(db: Mongo) -> list[dict[str, Any]]:
+    return list(db[BATCHES].find().sort([("created_at", 1), ("shard", 1)]))
+
+
+def ledger(openai_api: StandIn, endpoint: str) -> list[dict[str, Any]]:
+    """The calls to an endpoint."""
+    entries: list[dict[str, Any]] = openai_api.get("ledger")["entries"]
+    return [one for one in entries if one["endpoint"] == endpoint]
+
+
+def created(openai_api: StandIn) -> list[str]:
+    """The ids of the batches that there are, over all runs."""
+    return [one["batch_id"] for one in ledger(openai_api, "batches/create") if one["status"] == 200]
+
+
+def files(url: str) -> list[str]:
+    """The names of the files at the provider."""
+    import httpx
+
+    answer = httpx.get(f"{url}/v1/files", headers={"Authorization": f"Bearer {KEY}"})
+    return [one["filename"] for one in answer.raise_for_status().json()["data"]]
+
+
+def money(connection: psycopg.Connection) -> dict[str, Any]:
+    """Today's row of spending: reserved and spent."""
+    row = connection.execute("SELECT reserved_usd, spent_usd FROM granary.spending_day").fetchone()
+    return dict(zip(("reserved", "spent"), row or (0, 0), strict=True))
+
+
+def counter(connection: psycopg.Connection, name: str, **labels: str) -> float:
+    row = connection.execute(
+        "SELECT coalesce(sum(value), 0) FROM granary.counter WHERE name = %s AND labels @> %s::jsonb",
+        (name, json.dumps(labels)),
+    ).fetchone()
+    return float(row[0]) if row else 0.0
+
+
+def stage_total(connection: psycopg.Connection, stage: str, outcome: str) -> float:
+    return counter(connection, "recipe_ingestion_stage_total", stage=stage, outcome=outcome)
+
+
+def batch_id_of(jobs: Sequence[dict[str, Any]], field: str = "parse_batch_id") -> set[str]:
+    return {job[field] for job in jobs if field in job}
