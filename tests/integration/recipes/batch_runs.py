@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from assets.recipes.statuses import Status
 from local_stack.recipe_api.recipes import recipe_rows
 from resources.alerts import AlertResource
 from resources.batches import BatchResource
+from resources.gate import GateKey
 from tests.integration.recipes.job_records import DAY, SOURCE, Mongo
 from tests.integration.resources.asking import KEY
 from tests.integration.stand_ins import StandIn
@@ -55,9 +56,13 @@ class Runs:
         self._url = url
 
     def submit(
-        self, kind: str = "parse", run: str = "run-1:0", limits: dict[str, int] | None = None, **changes: Any
+        self,
+        kind: str = "parse",
+        run: str = "run-1:0",
+        limits: Mapping[str, Any] | None = None,
+        **changes: Any,
     ) -> Submitted:
-        """What a run sends; `changes` of rules or, in capitals, of the API's resource."""
+        """What a run sends; `changes` of rules, of the API's resource, or `connection`."""
         return Submitter(*self._parts(kind, run, changes), **(limits or {})).run()
 
     def retrieve(
@@ -66,15 +71,25 @@ class Runs:
         """What a run takes in."""
         return Retriever(*self._parts(kind, run, {}, connection)).run()
 
+    def resource(self, kind: str = "parse") -> BatchResource:
+        """The provider as the runs reach it."""
+        return self._resource(kind, 10_000, KEY)
+
+    def gate_key(self) -> GateKey:
+        """The gate of parse batches."""
+        return self.resource().gate_key
+
+    def _resource(self, kind: str, timeout_ms: int, api_key: str) -> BatchResource:
+        model = CHAT_MODEL if kind == "parse" else EMBEDDING_MODEL
+        return BatchResource(model=model, base_url=f"{self._url}/v1", timeout_ms=timeout_ms, api_key=api_key)
+
     def _parts(
         self, kind: str, run: str, changes: dict[str, Any], connection: psycopg.Connection | None = None
     ) -> tuple[Any, ...]:
         connection = connection or changes.pop("connection", self.connection)
-        resource = {"timeout_ms": changes.pop("timeout_ms", 10_000), "api_key": changes.pop("api_key", KEY)}
-        model = CHAT_MODEL if kind == "parse" else EMBEDDING_MODEL
+        batches = self._resource(kind, changes.pop("timeout_ms", 10_000), changes.pop("api_key", KEY))
         kinds = {"parse": ParseContent, "embed": EmbedContent}
-        content: BatchContent = kinds[kind](self.db, connection, model)
-        batches = BatchResource(model=model, base_url=f"{self._url}/v1", **resource)
+        content: BatchContent = kinds[kind](self.db, connection, batches.model)
         rules = RecipeRules(**changes)
         return content, self.db, connection, batches, AlertResource(), rules, DAY, run
 

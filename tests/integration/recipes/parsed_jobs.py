@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
+from psycopg import sql
 
 from assets.recipes.persist import Persisted, persist
 from assets.recipes.statuses import Status
@@ -58,10 +59,11 @@ def put_parsed(db: Mongo, job_id: str, *ingredients: str | dict[str, Any], **fie
 class Embedding:
     """A direction of its own for each name, or one at a given cosine to that of another."""
 
+    _axes: ClassVar[dict[str, int]] = {}
+
     def __init__(self, alike: Mapping[str, tuple[str, float]] | None = None) -> None:
         self.calls: list[list[str]] = []
         self._alike = alike or {}
-        self._axes: dict[str, int] = {}
 
     def __call__(self, names: Sequence[str]) -> dict[str, list[float]]:
         self.calls.append(list(names))
@@ -112,6 +114,6 @@ def row_counts(connection: psycopg.Connection) -> dict[str, int]:
     tables = ("recipe", "step", "recipe_ingredient", "ingredient", "category", "ingredient_embedding")
     counts = {}
     for table in tables:
-        statement = psycopg.sql.SQL("SELECT count(*) FROM recipe.{}").format(psycopg.sql.Identifier(table))
+        statement = sql.SQL("SELECT count(*) FROM recipe.{}").format(sql.Identifier(table))
         (counts[table],) = connection.execute(statement).fetchone() or (0,)
     return counts

@@ -116,7 +116,7 @@ def test_a_second_run_sends_nothing_again(db: Mongo, runs: Runs, api: StandIn) -
 
 def test_only_the_named_jobs_are_sent(db: Mongo, runs: Runs) -> None:
     ids = fetched(db, runs.connection, 4)
-    sent = runs.submit(limits={"job_ids": ids[1:3]})  # type: ignore[dict-item]
+    sent = runs.submit(limits={"job_ids": ids[1:3]})
     assert sent.lines == 2 and states(db) == {"fetched": 2, "parse_submitted": 2}
 
 
@@ -376,7 +376,7 @@ def test_an_input_file_that_is_gone_is_sent_anew(
     real = batch_store.mark_uploaded
 
     def without_file(*args: Any) -> bool:
-        with batch_runs_api(runs) as opened:
+        with runs.resource().open() as opened:
             opened.delete_file(args[3])
         return real(*args)
 
@@ -384,10 +384,6 @@ def test_an_input_file_that_is_gone_is_sent_anew(
     assert (runs.submit().reason, states(db)) == ("input_file_gone", {"fetched": 2})
     monkeypatch.setattr(batch_store, "mark_uploaded", real)
     assert runs.submit().lines == 2 and {job["retry_count"] for job in jobs_of(db)} == {0}
-
-
-def batch_runs_api(runs: Runs) -> Any:
-    return runs._parts("parse", "other", {})[3].open()
 
 
 # --- races --------------------------------------------------------------------------------------------------
@@ -516,7 +512,7 @@ def test_two_open_batches_never_ask_for_the_same_ingredient(db: Mongo, runs: Run
     shared = jobs_of(db)[0]["new_ingredient_ids"]
     db[JOBS].update_many({}, {"$set": {"new_ingredient_ids": shared}})
     for job_id in ids:
-        runs.submit("embed", limits={"job_ids": [job_id]})  # type: ignore[dict-item]
+        runs.submit("embed", limits={"job_ids": [job_id]})
     asked = [one["custom_id"] for one in embedding_lines(api)]
     assert sorted(asked) == sorted([*ids, f"ingredient:{shared[0]}"])
 

@@ -47,7 +47,11 @@ def test_a_recipe_has_the_sources_fields_and_the_models_for_the_rest(
     assert persist_all(db, connection) == Persisted(stored=1, published=1)
     recipe = the_recipe(connection)
     assert (recipe["source"], recipe["source_recipe_id"], str(recipe["run_id"])) == (SOURCE, "31", DAY)
-    assert (recipe["title"], recipe["cooking_method"], recipe["tips"]) == ("두부찜", "찌기", "약한 불에서 찐다.")
+    assert (recipe["title"], recipe["cooking_method"], recipe["tips"]) == (
+        "두부찜",
+        "찌기",
+        "약한 불에서 찐다.",
+    )
     assert (recipe["nutrition"], recipe["image_url"]) == ({"kcal": 120.0}, f"{ORIGIN}/uploadimg/cook/31.png")
     assert (recipe["description"], recipe["category"]) == ("부드러운 두부찜이에요.", "찜")
     assert (recipe["servings"], recipe["difficulty"], recipe["cooking_time_minutes"]) == (2, 1, 20)
@@ -233,7 +237,13 @@ def test_each_chunk_asks_once_and_for_new_names_only(
     db: Mongo, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(persist_module, "CHUNK", 2)
-    for job_id, names in {"a": ["두부"], "b": ["소금"], "c": ["두부", "간장"], "d": ["소금"], "e": ["간장"]}.items():
+    for job_id, names in {
+        "a": ["두부"],
+        "b": ["소금"],
+        "c": ["두부", "간장"],
+        "d": ["소금"],
+        "e": ["간장"],
+    }.items():
         put_parsed(db, job_id, *names)
     embed = Embedding()
     assert persist_all(db, connection, embed).stored == 5

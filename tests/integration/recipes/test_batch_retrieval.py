@@ -1,0 +1,542 @@
+"""What batches have answered becomes the jobs' results: each line once, whatever the files look like."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from assets.recipes import batch_ending, batch_retrieval, batch_store, job_store, recipe_store
+from assets.recipes.job_store import JOBS
+from resources import batch_spending
+from tests.integration.recipes import batch_runs
+from tests.integration.recipes.batch_runs import (
+    CHAT_MODEL,
+    EMBEDDING_MODEL,
+    Runs,
+    counter,
+    created,
+    fetched,
+    files,
+    intents,
+    jobs_of,
+    ledger,
+    money,
+    persisted,
+    stage_total,
+    states,
+)
+from tests.integration.recipes.job_records import Mongo
+from tests.integration.stand_ins import StandIn
+
+
+@pytest.fixture
+def api(openai_api: StandIn) -> Iterator[StandIn]:
+    with batch_runs.no_batches(openai_api) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def runs(db: Mongo, connection: psycopg.Connection, api: StandIn) -> Runs:
+    return Runs(db, connection, api.url)
+
+
+def tokens(connection: psycopg.Connection) -> dict[str, float]:
+    name = "recipe_ingestion_llm_tokens_total"
+    return {one: counter(connection, name, token_type=one) for one in ("input", "output", "total")}
+
+
+def retries(db: Mongo) -> Counter[int]:
+    return Counter(job["retry_count"] for job in jobs_of(db))
+
+
+def errors(db: Mongo) -> Counter[str]:
+    return Counter(job["error_message"] for job in jobs_of(db) if "error_message" in job)
+
+
+def is_settled_once(connection: psycopg.Connection, api: StandIn) -> None:
+    """Nothing is reserved any more, and what was spent is what the provider has charged."""
+    charged = [one for one in api.get("ledger")["entries"] if one["custom_id"]]
+    cost = sum(one["cost_usd"] for one in charged)
+    booked = money(connection)
+    assert booked["reserved"] == 0 and float(booked["spent"]) == pytest.approx(cost, abs=1e-8)
+    used = tokens(connection)
+    assert used["input"] == sum(one["prompt_tokens"] for one in charged)
+    assert used["output"] == sum(one["completion_tokens"] for one in charged)
+    assert used["total"] == used["input"] + used["output"]
+
+
+def test_a_completed_batch_becomes_parsed_recipes(db: Mongo, runs: Runs, api: StandIn) -> None:
+    fetched(db, runs.connection, 5)
+    runs.submit()
+    assert runs.retrieve().under_way == 1 and states(db) == {"parse_submitted": 5}
+    api.post("batches/advance")
+    taken = runs.retrieve()
+    assert (taken.batches, taken.good, taken.failed, taken.reason) == (1, 5, 0, None)
+    assert states(db) == {"parse_retrieved": 5}
+    for job in jobs_of(db):
+        assert job["retrieved_data"]["title"] == job["raw_data"]["RCP_NM"].strip()
+        assert job["retrieved_data"]["ingredients"] and "claimed_by" not in job
+        assert job["parse_retrieved_at"] is not None
+    (intent,) = intents(db)
+    assert (intent["state"], intent["last_status"]) == ("retrieved", "completed")
+    assert intent["counts"] == {"good": 5, "bad": 0, "unknown": 0, "doubled": 0, "unreadable": 0}
+    assert intent["usage"]["input"] == tokens(runs.connection)["input"] == taken.input_tokens > 0
+    is_settled_once(runs.connection, api)
+    assert files(api.url) == [] and stage_total(runs.connection, "parse-retrieve", "success") == 5
+    calls = len(api.get("ledger")["entries"])
+    again = runs.retrieve(run="run-2:0")
+    assert (again.batches, again.good) == (0, 0) and len(api.get("ledger")["entries"]) == calls
+
+
+def test_both_files_are_read_and_bad_lines_go_back_with_a_reason(
+    db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_retrieval, "CHUNK", 3)
+    fetched(db, runs.connection, 20)
+    api.fault(
+        error_share=0.25,
+        missing_share=0.2,
+        duplicate_lines=3,
+        unknown_lines=2,
+        shuffle=True,
+        u2028=True,
+        times=1,
+    )
+    runs.submit()
+    api.post("batches/advance")
+    taken = runs.retrieve()
+    assert 5 < taken.good < 18 and taken.good + taken.failed == 20
+    assert (taken.unknown, taken.doubled, taken.unreadable) == (2, 3, 0)
+    assert states(db) == {"parse_retrieved": taken.good, "fetched": taken.failed}
+    assert retries(db) == {0: taken.good, 1: taken.failed}
+    assert set(errors(db)) == {"status:500", "missing"}
+    assert not any("parse_batch_id" in job for job in jobs_of(db) if job["status"] == "fetched")
+    assert stage_total(runs.connection, "parse-retrieve", "failed") == taken.failed
+    is_settled_once(runs.connection, api)
+    api.clear_faults()
+    assert runs.submit().lines == taken.failed, "only what is unfinished is sent again"
+    api.post("batches/advance")
+    runs.retrieve()
+    assert states(db) == {"parse_retrieved": 20}
+    is_settled_once(runs.connection, api)
+
+
+@pytest.mark.parametrize("empty_file_ids", [False, True])
+def test_a_completed_batch_may_hold_only_failed_lines(
+    db: Mongo, runs: Runs, api: StandIn, empty_file_ids: bool
+) -> None:
+    fetched(db, runs.connection, 3)
+    api.fault(error_share=1.0, empty_file_ids=empty_file_ids, times=1)
+    runs.submit()
+    api.post("batches/advance")
+    assert runs.retrieve().failed == 3
+    assert states(db) == {"fetched": 3} and errors(db) == {"status:500": 3}
+    is_settled_once(runs.connection, api)
+
+
+@pytest.mark.parametrize(
+    ("status", "reasons"), [("expired", {"error:batch_expired"}), ("cancelled", {"cancelled"})]
+)
+def test_a_batch_that_did_not_finish_delivers_what_it_has(
+    db: Mongo, runs: Runs, api: StandIn, status: str, reasons: set[str]
+) -> None:
+    fetched(db, runs.connection, 12)
+    api.fault(batch_status=status, times=1)
+    runs.submit()
+    api.post("batches/advance")
+    taken = runs.retrieve()
+    assert 1 < taken.good < 11
+    assert states(db) == {"parse_retrieved": taken.good, "fetched": 12 - taken.good}
+    assert set(errors(db)) == reasons
+    assert intents(db)[0]["last_status"] == status
+    is_settled_once(runs.connection, api)
+
+
+def test_a_failed_batch_counts_a_retry_for_all_and_costs_nothing(db: Mongo, runs: Runs, api: StandIn) -> None:
+    fetched(db, runs.connection, 3)
+    for attempt in (1, 2, 3):
+        api.fault(batch_status="failed", times=1)
+        assert runs.submit().lines == 3
+        api.post("batches/advance")
+        assert runs.retrieve().failed == 3 and retries(db) == {attempt: 3}
+    assert states(db) == {"failed": 3} and errors(db) == {"batch:server_error": 3}
+    assert [(one["state"], one["error"]) for one in intents(db)] == [("failed", "server_error")] * 3
+    assert money(runs.connection) == {"reserved": 0, "spent": 0} and files(api.url) == []
+    assert runs.submit().lines == 0
+
+
+def test_a_batch_that_failed_for_a_full_queue_counts_nothing(db: Mongo, runs: Runs, api: StandIn) -> None:
+    fetched(db, runs.connection, 3)
+    api.fault(token_limit_exceeded=True, times=1)
+    runs.submit()
+    api.post("batches/advance")
+    taken = runs.retrieve()
+    assert (taken.failed, taken.sent_again) == (0, 3)
+    assert states(db) == {"fetched": 3} and retries(db) == {0: 3}
+    assert not any("parse_batch_id" in job or "parse_submitted_at" in job for job in jobs_of(db))
+    assert money(runs.connection)["reserved"] == 0 and files(api.url) == []
+    assert runs.submit().reason == "token_limit_exceeded", "a queue that is full is not asked at once again"
+
+
+def test_a_batch_that_failed_for_everyone_shuts_the_gate_and_counts_nothing(
+    db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched(db, runs.connection, 3)
+    api.fault(batch_status="failed", times=1)
+    runs.submit()
+    api.post("batches/advance")
+    monkeypatch.setattr("resources.batch_state.safe_code", lambda code: code.replace("server_error", QUOTA))
+    assert runs.retrieve().sent_again == 3
+    assert states(db) == {"fetched": 3} and retries(db) == {0: 3}
+    assert runs.connection.execute("SELECT reason FROM granary.api_gate").fetchall() == [("QUOTA",)]
+    assert money(runs.connection)["reserved"] == 0
+    assert runs.submit().reason == "QUOTA"
+
+
+QUOTA = "insufficient_quota"
+
+
+def test_a_batch_that_the_api_does_not_know_counts_a_retry(db: Mongo, runs: Runs, api: StandIn) -> None:
+    fetched(db, runs.connection, 3)
+    runs.submit()
+    api.post("reset", batches=True)
+    assert runs.retrieve().failed == 3
+    assert states(db) == {"fetched": 3} and errors(db) == {"batch:unknown": 3}
+    assert intents(db)[0]["state"] == "failed"
+    # It may have been charged: what was set aside stays so for the day.
+    assert money(runs.connection)["reserved"] > 0 == money(runs.connection)["spent"]
+
+
+def test_a_status_that_nobody_knows_is_under_way_and_warned_about_once(
+    db: Mongo, runs: Runs, api: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    fetched(db, runs.connection, 2)
+    api.fault(shown_in_progress="paused", times=1)
+    runs.submit()
+    api.post("batches/advance", to="in_progress")
+    assert [runs.retrieve().under_way for _ in range(2)] == [1, 1]
+    assert len([one for one in caplog.records if "unknown status paused" in one.getMessage()]) == 1
+    api.post("batches/advance")
+    assert runs.retrieve().good == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"content": "truncated"}, "finish:length"),
+        ({"content": "refusal"}, "refused"),
+        ({"content": "content_filter"}, "finish:content_filter"),
+        ({"content": "not_json"}, "unusable: no JSON"),
+        ({"raw": "[]"}, "unusable: no JSON object"),
+        ({"raw": '{"title": "찜"}'}, "unusable: ingredients: missing"),
+        ({"raw": ""}, "empty"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_answer_that_is_no_recipe_goes_back_with_its_reason(
+    db: Mongo, runs: Runs, api: StandIn, fault: dict[str, Any], reason: str
+) -> None:
+    fetched(db, runs.connection, 2)
+    api.fault(endpoint="chat/completions", times=1, **fault)
+    runs.submit()
+    api.post("batches/advance")
+    taken = runs.retrieve()
+    assert (taken.good, taken.failed) == (1, 1) and errors(db) == {reason: 1}
+    is_settled_once(runs.connection, api)
+
+
+@pytest.mark.parametrize("content", ["markdown_fence", "number_for_text", "nul", "lone_surrogate"])
+def test_an_answer_with_a_small_fault_is_a_recipe_all_the_same(
+    db: Mongo, runs: Runs, api: StandIn, content: str
+) -> None:
+    fetched(db, runs.connection, 1)
+    api.fault(endpoint="chat/completions", content=content)
+    runs.submit()
+    api.post("batches/advance")
+    assert runs.retrieve().good == 1
+    stored = json.dumps(jobs_of(db)[0]["retrieved_data"], ensure_ascii=False)
+    assert "\\u0000" not in stored and stored.encode()
+    if content == "number_for_text":
+        assert "0.5" in [one["quantity"] for one in jobs_of(db)[0]["retrieved_data"]["ingredients"]]
+
+
+# --- interruptions ------------------------------------------------------------------------------------------
+
+
+def test_a_download_that_breaks_off_leaves_all_for_the_next_run(db: Mongo, runs: Runs, api: StandIn) -> None:
+    fetched(db, runs.connection, 3)
+    runs.submit()
+    api.post("batches/advance")
+    api.fault(endpoint="files/content", status=503, times=1)
+    taken = runs.retrieve()
+    assert taken.reason is not None and states(db) == {"parse_submitted": 3}
+    assert runs.retrieve(run="run-2:0").good == 3
+    is_settled_once(runs.connection, api)
+
+
+def test_one_batch_that_fails_does_not_keep_the_others(db: Mongo, runs: Runs, api: StandIn) -> None:
+    fetched(db, runs.connection, 4)
+    runs.submit(limits={"max_lines": 2})
+    api.post("batches/advance")
+    api.fault(endpoint="files/content", status=503, times=1)
+    taken = runs.retrieve()
+    assert (taken.good, taken.batches) == (2, 1) and taken.reason is not None
+
+
+def test_a_refused_key_shuts_the_gate_and_results_wait_for_it(db: Mongo, runs: Runs, api: StandIn) -> None:
+    fetched(db, runs.connection, 2)
+    runs.submit()
+    api.post("batches/advance")
+    api.fault(endpoint="batches/get", status=401, code="invalid_api_key", times=1)
+    assert runs.retrieve().reason == "AUTH"
+    calls = len(api.get("ledger")["entries"])
+    assert runs.retrieve().reason == "AUTH" and len(api.get("ledger")["entries"]) == calls
+    assert states(db) == {"parse_submitted": 2}
+
+
+@pytest.mark.parametrize("reason", ["QUOTA", "BUDGET"])
+def test_what_is_paid_for_is_taken_in_also_while_the_gate_is_shut(
+    db: Mongo, runs: Runs, api: StandIn, reason: str
+) -> None:
+    fetched(db, runs.connection, 2)
+    runs.submit()
+    api.post("batches/advance")
+    runs.connection.execute(
+        "INSERT INTO granary.api_gate SELECT provider_key, %s, %s, '', now(), now() + interval '1 hour' "
+        "FROM (VALUES (%s)) AS key (provider_key)",
+        (CHAT_MODEL, reason, runs.gate_key().provider_key),
+    )
+    assert runs.submit().reason == reason
+    assert runs.retrieve().good == 2
+
+
+def test_files_that_cannot_be_deleted_now_are_deleted_by_a_later_run(
+    db: Mongo, runs: Runs, api: StandIn
+) -> None:
+    fetched(db, runs.connection, 2)
+    runs.submit()
+    api.post("batches/advance")
+    api.fault(endpoint="files/delete", status=500)
+    assert runs.retrieve().good == 2 and len(files(api.url)) == 2
+    assert intents(db)[0]["state"] == "retrieved"
+    api.clear_faults()
+    runs.retrieve(run="run-2:0")
+    assert files(api.url) == []
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        (batch_retrieval.Retriever, "_take_chunk"),
+        (job_store, "finish_each"),
+        (batch_ending, "has_jobs"),
+        (batch_spending, "settle"),
+        (batch_store, "mark_retrieved"),
+    ],
+    ids=lambda point: point[1],
+)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupted_retrieval_is_taken_up_by_the_next_run(
+    db: Mongo,
+    runs: Runs,
+    api: StandIn,
+    monkeypatch: pytest.MonkeyPatch,
+    point: tuple[Any, str],
+    when: str,
+) -> None:
+    monkeypatch.setattr(batch_retrieval, "CHUNK", 2)
+    fetched(db, runs.connection, 5)
+    api.fault(error_share=0.3, times=1)
+    runs.submit()
+    api.post("batches/advance")
+    owner, name = point
+    real = getattr(owner, name)
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        if when == "after":
+            real(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(owner, name, interrupted)
+        runs.retrieve()
+    runs.retrieve(run="run-2:0")
+    assert states(db).keys() == {"parse_retrieved", "fetched"}
+    assert retries(db) == {0: states(db)["parse_retrieved"], 1: states(db)["fetched"]}
+    assert intents(db)[0]["state"] == "retrieved" and files(api.url) == []
+    is_settled_once(runs.connection, api)
+
+
+def test_a_second_run_leaves_a_batch_alone_that_the_first_is_at(
+    db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched(db, runs.connection, 3)
+    runs.submit()
+    api.post("batches/advance")
+    real = batch_ending.claim
+
+    def second_run(*args: Any) -> Any:
+        monkeypatch.setattr(batch_ending, "claim", real)
+        assert runs.retrieve(run="run-2:0").good == 0
+        return real(*args)
+
+    monkeypatch.setattr(batch_ending, "claim", second_run)
+    assert runs.retrieve().good == 3
+    assert len(ledger(api, "files/content")) == 1
+    is_settled_once(runs.connection, api)
+
+
+def test_a_run_that_has_lost_its_batch_stores_nothing_more(
+    db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(batch_retrieval, "CHUNK", 2)
+    fetched(db, runs.connection, 4)
+    runs.submit()
+    api.post("batches/advance")
+    real, asked = batch_store.renew, []
+    (at,) = runs.connection.execute("SELECT (now() + interval '11 minutes')::text").fetchone() or ("",)
+    then = connect(at=at)
+
+    def lost(*args: Any) -> bool:
+        asked.append(args)
+        if len(asked) == 2:
+            assert runs.retrieve(run="run-2:0", connection=then).good == 2
+        return real(*args)
+
+    monkeypatch.setattr(batch_store, "renew", lost)
+    taken = runs.retrieve()
+    assert (taken.good, taken.held, taken.batches) == (2, 1, 0)
+    assert states(db) == {"parse_retrieved": 4}
+    is_settled_once(runs.connection, api)
+
+
+def test_a_batch_whose_jobs_a_dead_run_holds_is_kept_until_they_are_free(
+    db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection]
+) -> None:
+    ids = fetched(db, runs.connection, 2)
+    runs.submit()
+    api.post("batches/advance")
+    claim = {"status": "parse_retrieving", "claimed_by": "run-0:0"}
+    claim |= {"claimed_at": recipe_store.now(runs.connection)}
+    db[JOBS].update_one({"_id": ids[0]}, {"$set": claim})
+    taken = runs.retrieve()
+    assert (taken.good, taken.held, intents(db)[0]["state"]) == (1, 1, "submitted")
+    assert money(runs.connection)["reserved"] > 0
+    (at,) = runs.connection.execute("SELECT (now() + interval '11 minutes')::text").fetchone() or ("",)
+    assert runs.retrieve(run="run-2:0", connection=connect(at=at)).good == 1
+    is_settled_once(runs.connection, api)
+
+
+def test_a_job_that_was_restarted_takes_no_answer_of_its_old_batch(
+    db: Mongo, runs: Runs, api: StandIn
+) -> None:
+    ids = fetched(db, runs.connection, 2)
+    runs.submit()
+    old = created(api)[0]
+    db[JOBS].update_one(
+        {"_id": ids[0]}, {"$set": {"status": "fetched"}, "$unset": {"parse_batch_id": "", "intent_id": ""}}
+    )
+    runs.submit()
+    api.post("batches/advance", id=old)
+    assert runs.retrieve().good == 1
+    assert [job["status"] for job in jobs_of(db)] == ["parse_submitted", "parse_retrieved"]
+
+
+# --- embedding ----------------------------------------------------------------------------------------------
+
+
+def vectors(connection: psycopg.Connection) -> list[Any]:
+    return connection.execute(
+        "SELECT title, document_text, embedding_model, source_updated_at = recipe.updated_at "
+        "FROM recipe.recipe_embedding JOIN recipe.recipe ON recipe.id = recipe_id ORDER BY title"
+    ).fetchall()
+
+
+def test_vectors_are_stored_with_the_documents_that_they_are_of(db: Mongo, runs: Runs, api: StandIn) -> None:
+    persisted(db, runs.connection, "두부찜", "무조림")
+    runs.submit("embed")
+    api.post("batches/advance")
+    taken = runs.retrieve("embed")
+    assert (taken.good, taken.ingredients, taken.failed) == (2, 2, 0)
+    assert states(db) == {"embed_retrieved": 2}
+    stored = vectors(runs.connection)
+    assert [(one[0], one[2:]) for one in stored] == [
+        ("두부찜", (EMBEDDING_MODEL, True)),
+        ("무조림", (EMBEDDING_MODEL, True)),
+    ]
+    assert all(text.startswith(f"요리: {title}\n") for title, text, *_ in stored)
+    (recipe_id,) = runs.connection.execute(
+        "SELECT id FROM recipe.recipe WHERE title = '무조림'"
+    ).fetchone() or (0,)
+    (known,) = runs.connection.execute(
+        "SELECT embedding::text FROM recipe.recipe_embedding WHERE recipe_id = %s", (recipe_id,)
+    ).fetchone() or ("",)
+    (first, *_) = recipe_store.recipes_similar_to_vector(
+        runs.connection, json.loads(known), EMBEDDING_MODEL, 2
+    )
+    assert first.id == recipe_id and first.similarity == pytest.approx(1, abs=1e-5)
+    asked = runs.connection.execute(
+        "SELECT count(*), count(embedding_intent) FROM recipe.ingredient"
+    ).fetchone()
+    assert asked == (2, 0)
+    assert money(runs.connection)["reserved"] == 0 < money(runs.connection)["spent"]
+    assert tokens(runs.connection)["total"] == 0 and files(api.url) == []
+
+
+@pytest.mark.parametrize("vector", ["short", "zero", "nan", "missing"])
+def test_a_vector_that_is_none_goes_back(db: Mongo, runs: Runs, api: StandIn, vector: str) -> None:
+    persisted(db, runs.connection, "두부찜", "무조림")
+    api.fault(endpoint="embeddings", vector=vector, contains="요리: 두부찜")
+    api.fault(endpoint="embeddings", vector=vector, contains='"무조림"')
+    runs.submit("embed")
+    api.post("batches/advance")
+    taken = runs.retrieve("embed")
+    assert (taken.good, taken.failed) == (1, 1) and states(db) == {"embed_retrieved": 1, "persisted": 1}
+    assert [title for title, *_ in vectors(runs.connection)] == ["무조림"]
+    assert taken.ingredients == 1
+    api.clear_faults()
+    assert runs.submit("embed").lines == 2, "the recipe, and the ingredient whose vector was none"
+    api.post("batches/advance")
+    runs.retrieve("embed")
+    assert states(db) == {"embed_retrieved": 2}
+    without = "SELECT count(*) FROM recipe.ingredient WHERE id NOT IN (SELECT ingredient_id FROM recipe.ingredient_embedding)"
+    assert runs.connection.execute(without).fetchone() == (0,)
+
+
+def test_a_recipe_that_changed_meanwhile_is_sent_anew_and_no_retry_counts(
+    db: Mongo, runs: Runs, api: StandIn
+) -> None:
+    persisted(db, runs.connection, "두부찜", "무조림")
+    runs.submit("embed")
+    api.post("batches/advance")
+    batch_runs.store_recipe(runs.connection, "1", "두부전")
+    taken = runs.retrieve("embed")
+    assert (taken.good, taken.sent_again, taken.failed) == (1, 1, 0)
+    assert [title for title, *_ in vectors(runs.connection)] == ["무조림"]
+    assert states(db) == {"embed_retrieved": 1, "persisted": 1} and retries(db) == {0: 2}
+    assert "embed_batch_id" not in jobs_of(db)[0]
+    runs.submit("embed")
+    api.post("batches/advance")
+    runs.retrieve("embed")
+    assert [title for title, *_ in vectors(runs.connection)] == ["두부전", "무조림"]
+
+
+def test_an_interrupted_storing_of_vectors_is_taken_up_again(
+    db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    persisted(db, runs.connection, "두부찜", "무조림")
+    runs.submit("embed")
+    api.post("batches/advance")
+
+    def interrupted(*_: Any) -> None:
+        raise psycopg.OperationalError("the server closed the connection")
+
+    with monkeypatch.context() as patched, pytest.raises(psycopg.OperationalError):
+        patched.setattr(recipe_store, "store_recipe_vectors", interrupted)
+        runs.retrieve("embed")
+    assert states(db) == {"embed_submitted": 2} and vectors(runs.connection) == []
+    assert runs.retrieve("embed", run="run-2:0").good == 2
+    assert len(vectors(runs.connection)) == 2
