@@ -1,7 +1,7 @@
 """`/v1/embeddings`: real multilingual sentence vectors of 512 dimensions, and behind them the spelling.
 
-The encoder knows few single words of Korean: 꿀, 쌀 and 팥 are one vector to it. So the dimensions that it leaves
-free say of which letters a text is made, with a share that keeps a search one by meaning.
+The encoder knows few single words of Korean: 꿀, 쌀 and 팥 are one vector to it. So the dimensions that it
+leaves free say of which letters a text is made, with a share that keeps a search one by meaning.
 """
 
 import asyncio

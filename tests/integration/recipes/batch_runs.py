@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from assets.recipes import fetch_store, recipe_store
+from assets.recipes import recipe_store
 from assets.recipes.batch_kinds import BatchContent
 from assets.recipes.batch_retrieval import Retrieved, Retriever
 from assets.recipes.batch_store import BATCHES
@@ -16,10 +16,9 @@ from assets.recipes.batch_submission import Submitted, Submitter
 from assets.recipes.embed_batches import EmbedContent
 from assets.recipes.job_store import JOBS
 from assets.recipes.merge import Recipe
-from assets.recipes.models import FetchedRow
 from assets.recipes.parse_batches import ParseContent
 from assets.recipes.parsed_recipe import ParsedIngredient
-from assets.recipes.recipe_row import Step, raw_hash
+from assets.recipes.recipe_row import Step
 from assets.recipes.recipe_store import MatchedIngredient
 from assets.recipes.rules import RecipeRules
 from assets.recipes.statuses import Status
@@ -27,7 +26,7 @@ from local_stack.recipe_api.recipes import recipe_rows
 from resources.alerts import AlertResource
 from resources.batches import BatchResource
 from resources.gate import GateKey
-from tests.integration.recipes.job_records import DAY, SOURCE, Mongo
+from tests.integration.recipes.job_records import DAY, SOURCE, Mongo, put_jobs
 from tests.integration.resources.asking import KEY
 from tests.integration.stand_ins import StandIn
 
@@ -88,28 +87,29 @@ class Runs:
     ) -> tuple[Any, ...]:
         connection = connection or changes.pop("connection", self.connection)
         batches = self._resource(kind, changes.pop("timeout_ms", 10_000), changes.pop("api_key", KEY))
-        kinds = {"parse": ParseContent, "embed": EmbedContent}
-        content: BatchContent = kinds[kind](self.db, connection, batches.model)
+        content: BatchContent = ParseContent(self.db, connection, batches.model)
+        if kind == "embed":
+            content = EmbedContent(self.db, connection, batches.model)
         rules = RecipeRules(**changes)
         return content, self.db, connection, batches, AlertResource(), rules, DAY, run
 
 
-def fetched(db: Mongo, connection: psycopg.Connection, count: int) -> list[str]:
-    """The ids of so many jobs that were just fetched."""
-    rows = []
-    for number in range(count):
-        row = {**ROWS[number % len(ROWS)], "RCP_SEQ": str(number + 1)}
-        rows.append(FetchedRow(row["RCP_SEQ"], row, raw_hash(row)))
-    fetch_store.store_fetched(db, SOURCE, DAY, rows, recipe_store.now(connection))
-    return [job["_id"] for job in db[JOBS].find({}, {"_id": 1}).sort("_id", 1)]
+def fetched(db: Mongo, count: int) -> list[str]:
+    """The ids of the first so many jobs, fetched where they are new; always the same, and so are their lines."""
+    ids = [f"job-{number:03}" for number in range(1, count + 1)]
+    known = {job["_id"] for job in db[JOBS].find({}, {"_id": 1})}
+    for place, job_id in enumerate(ids):
+        if job_id not in known:
+            row = {**ROWS[place % len(ROWS)], "RCP_SEQ": job_id}
+            put_jobs(db, [job_id], Status.FETCHED, raw_data=row)
+    return ids
 
 
 def persisted(db: Mongo, connection: psycopg.Connection, *titles: str) -> list[str]:
     """The ids of jobs whose recipes are stored; each has one ingredient of its own, which is new."""
-    ids = fetched(db, connection, len(titles))
+    ids = fetched(db, len(titles))
     for job_id, title in zip(ids, titles, strict=True):
-        job = db[JOBS].find_one({"_id": job_id}) or {}
-        ingredient_id = store_recipe(connection, job["source_id"], title)
+        ingredient_id = store_recipe(connection, job_id, title)
         change = {"status": Status.PERSISTED.value, "new_ingredient_ids": [ingredient_id]}
         db[JOBS].update_one({"_id": job_id}, {"$set": change})
     return ids

@@ -69,7 +69,7 @@ def is_settled_once(connection: psycopg.Connection, api: StandIn) -> None:
 
 
 def test_a_completed_batch_becomes_parsed_recipes(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 5)
+    fetched(db, 5)
     runs.submit()
     assert runs.retrieve().under_way == 1 and states(db) == {"parse_submitted": 5}
     api.post("batches/advance")
@@ -95,7 +95,7 @@ def test_both_files_are_read_and_bad_lines_go_back_with_a_reason(
     db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_retrieval, "CHUNK", 3)
-    fetched(db, runs.connection, 20)
+    fetched(db, 20)
     api.fault(
         error_share=0.25,
         missing_share=0.2,
@@ -128,7 +128,7 @@ def test_both_files_are_read_and_bad_lines_go_back_with_a_reason(
 def test_a_completed_batch_may_hold_only_failed_lines(
     db: Mongo, runs: Runs, api: StandIn, empty_file_ids: bool
 ) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     api.fault(error_share=1.0, empty_file_ids=empty_file_ids, times=1)
     runs.submit()
     api.post("batches/advance")
@@ -143,7 +143,7 @@ def test_a_completed_batch_may_hold_only_failed_lines(
 def test_a_batch_that_did_not_finish_delivers_what_it_has(
     db: Mongo, runs: Runs, api: StandIn, status: str, reasons: set[str]
 ) -> None:
-    fetched(db, runs.connection, 12)
+    fetched(db, 12)
     api.fault(batch_status=status, times=1)
     runs.submit()
     api.post("batches/advance")
@@ -156,7 +156,7 @@ def test_a_batch_that_did_not_finish_delivers_what_it_has(
 
 
 def test_a_failed_batch_counts_a_retry_for_all_and_costs_nothing(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     for attempt in (1, 2, 3):
         api.fault(batch_status="failed", times=1)
         assert runs.submit().lines == 3
@@ -169,7 +169,7 @@ def test_a_failed_batch_counts_a_retry_for_all_and_costs_nothing(db: Mongo, runs
 
 
 def test_a_batch_that_failed_for_a_full_queue_counts_nothing(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     api.fault(token_limit_exceeded=True, times=1)
     runs.submit()
     api.post("batches/advance")
@@ -184,7 +184,7 @@ def test_a_batch_that_failed_for_a_full_queue_counts_nothing(db: Mongo, runs: Ru
 def test_a_batch_that_failed_for_everyone_shuts_the_gate_and_counts_nothing(
     db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     api.fault(batch_status="failed", times=1)
     runs.submit()
     api.post("batches/advance")
@@ -200,7 +200,7 @@ QUOTA = "insufficient_quota"
 
 
 def test_a_batch_that_the_api_does_not_know_counts_a_retry(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     runs.submit()
     api.post("reset", batches=True)
     assert runs.retrieve().failed == 3
@@ -213,7 +213,7 @@ def test_a_batch_that_the_api_does_not_know_counts_a_retry(db: Mongo, runs: Runs
 def test_a_status_that_nobody_knows_is_under_way_and_warned_about_once(
     db: Mongo, runs: Runs, api: StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     api.fault(shown_in_progress="paused", times=1)
     runs.submit()
     api.post("batches/advance", to="in_progress")
@@ -239,7 +239,7 @@ def test_a_status_that_nobody_knows_is_under_way_and_warned_about_once(
 def test_an_answer_that_is_no_recipe_goes_back_with_its_reason(
     db: Mongo, runs: Runs, api: StandIn, fault: dict[str, Any], reason: str
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     api.fault(endpoint="chat/completions", times=1, **fault)
     runs.submit()
     api.post("batches/advance")
@@ -252,7 +252,7 @@ def test_an_answer_that_is_no_recipe_goes_back_with_its_reason(
 def test_an_answer_with_a_small_fault_is_a_recipe_all_the_same(
     db: Mongo, runs: Runs, api: StandIn, content: str
 ) -> None:
-    fetched(db, runs.connection, 1)
+    fetched(db, 1)
     api.fault(endpoint="chat/completions", content=content)
     runs.submit()
     api.post("batches/advance")
@@ -267,7 +267,7 @@ def test_an_answer_with_a_small_fault_is_a_recipe_all_the_same(
 
 
 def test_a_download_that_breaks_off_leaves_all_for_the_next_run(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     runs.submit()
     api.post("batches/advance")
     api.fault(endpoint="files/content", status=503, times=1)
@@ -278,7 +278,7 @@ def test_a_download_that_breaks_off_leaves_all_for_the_next_run(db: Mongo, runs:
 
 
 def test_one_batch_that_fails_does_not_keep_the_others(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 4)
+    fetched(db, 4)
     runs.submit(limits={"max_lines": 2})
     api.post("batches/advance")
     api.fault(endpoint="files/content", status=503, times=1)
@@ -287,7 +287,7 @@ def test_one_batch_that_fails_does_not_keep_the_others(db: Mongo, runs: Runs, ap
 
 
 def test_a_refused_key_shuts_the_gate_and_results_wait_for_it(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     runs.submit()
     api.post("batches/advance")
     api.fault(endpoint="batches/get", status=401, code="invalid_api_key", times=1)
@@ -301,7 +301,7 @@ def test_a_refused_key_shuts_the_gate_and_results_wait_for_it(db: Mongo, runs: R
 def test_what_is_paid_for_is_taken_in_also_while_the_gate_is_shut(
     db: Mongo, runs: Runs, api: StandIn, reason: str
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     runs.submit()
     api.post("batches/advance")
     runs.connection.execute(
@@ -316,7 +316,7 @@ def test_what_is_paid_for_is_taken_in_also_while_the_gate_is_shut(
 def test_files_that_cannot_be_deleted_now_are_deleted_by_a_later_run(
     db: Mongo, runs: Runs, api: StandIn
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     runs.submit()
     api.post("batches/advance")
     api.fault(endpoint="files/delete", status=500)
@@ -348,8 +348,8 @@ def test_an_interrupted_retrieval_is_taken_up_by_the_next_run(
     when: str,
 ) -> None:
     monkeypatch.setattr(batch_retrieval, "CHUNK", 2)
-    fetched(db, runs.connection, 5)
-    api.fault(error_share=0.3, times=1)
+    fetched(db, 5)
+    api.fault(endpoint="chat/completions", status=500, times=1)
     runs.submit()
     api.post("batches/advance")
     owner, name = point
@@ -360,12 +360,12 @@ def test_an_interrupted_retrieval_is_taken_up_by_the_next_run(
             real(*args, **kwargs)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(owner, name, interrupted)
+    monkeypatch.setattr(owner, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
         runs.retrieve()
+    monkeypatch.setattr(owner, name, real)
     runs.retrieve(run="run-2:0")
-    assert states(db).keys() == {"parse_retrieved", "fetched"}
-    assert retries(db) == {0: states(db)["parse_retrieved"], 1: states(db)["fetched"]}
+    assert states(db) == {"parse_retrieved": 4, "fetched": 1} and retries(db) == {0: 4, 1: 1}
     assert intents(db)[0]["state"] == "retrieved" and files(api.url) == []
     is_settled_once(runs.connection, api)
 
@@ -373,7 +373,7 @@ def test_an_interrupted_retrieval_is_taken_up_by_the_next_run(
 def test_a_second_run_leaves_a_batch_alone_that_the_first_is_at(
     db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     runs.submit()
     api.post("batches/advance")
     real = batch_ending.claim
@@ -393,7 +393,7 @@ def test_a_run_that_has_lost_its_batch_stores_nothing_more(
     db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(batch_retrieval, "CHUNK", 2)
-    fetched(db, runs.connection, 4)
+    fetched(db, 4)
     runs.submit()
     api.post("batches/advance")
     real, asked = batch_store.renew, []
@@ -416,11 +416,11 @@ def test_a_run_that_has_lost_its_batch_stores_nothing_more(
 def test_a_batch_whose_jobs_a_dead_run_holds_is_kept_until_they_are_free(
     db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection]
 ) -> None:
-    ids = fetched(db, runs.connection, 2)
+    ids = fetched(db, 2)
     runs.submit()
     api.post("batches/advance")
-    claim = {"status": "parse_retrieving", "claimed_by": "run-0:0"}
-    claim |= {"claimed_at": recipe_store.now(runs.connection)}
+    now = recipe_store.now(runs.connection)
+    claim = {"status": "parse_retrieving", "claimed_by": "run-0:0", "claimed_at": now}
     db[JOBS].update_one({"_id": ids[0]}, {"$set": claim})
     taken = runs.retrieve()
     assert (taken.good, taken.held, intents(db)[0]["state"]) == (1, 1, "submitted")
@@ -433,7 +433,7 @@ def test_a_batch_whose_jobs_a_dead_run_holds_is_kept_until_they_are_free(
 def test_a_job_that_was_restarted_takes_no_answer_of_its_old_batch(
     db: Mongo, runs: Runs, api: StandIn
 ) -> None:
-    ids = fetched(db, runs.connection, 2)
+    ids = fetched(db, 2)
     runs.submit()
     old = created(api)[0]
     db[JOBS].update_one(
@@ -489,8 +489,7 @@ def test_vectors_are_stored_with_the_documents_that_they_are_of(db: Mongo, runs:
 @pytest.mark.parametrize("vector", ["short", "zero", "nan", "missing"])
 def test_a_vector_that_is_none_goes_back(db: Mongo, runs: Runs, api: StandIn, vector: str) -> None:
     persisted(db, runs.connection, "두부찜", "무조림")
-    api.fault(endpoint="embeddings", vector=vector, contains="요리: 두부찜")
-    api.fault(endpoint="embeddings", vector=vector, contains='"무조림"')
+    api.fault(endpoint="embeddings", vector=vector, contains="두부찜")
     runs.submit("embed")
     api.post("batches/advance")
     taken = runs.retrieve("embed")
@@ -502,8 +501,8 @@ def test_a_vector_that_is_none_goes_back(db: Mongo, runs: Runs, api: StandIn, ve
     api.post("batches/advance")
     runs.retrieve("embed")
     assert states(db) == {"embed_retrieved": 2}
-    without = "SELECT count(*) FROM recipe.ingredient WHERE id NOT IN (SELECT ingredient_id FROM recipe.ingredient_embedding)"
-    assert runs.connection.execute(without).fetchone() == (0,)
+    known = "SELECT count(*) FROM recipe.ingredient JOIN recipe.ingredient_embedding ON ingredient_id = id"
+    assert runs.connection.execute(known).fetchone() == (2,)
 
 
 def test_a_recipe_that_changed_meanwhile_is_sent_anew_and_no_retry_counts(
@@ -512,7 +511,7 @@ def test_a_recipe_that_changed_meanwhile_is_sent_anew_and_no_retry_counts(
     persisted(db, runs.connection, "두부찜", "무조림")
     runs.submit("embed")
     api.post("batches/advance")
-    batch_runs.store_recipe(runs.connection, "1", "두부전")
+    batch_runs.store_recipe(runs.connection, "job-001", "두부전")
     taken = runs.retrieve("embed")
     assert (taken.good, taken.sent_again, taken.failed) == (1, 1, 0)
     assert [title for title, *_ in vectors(runs.connection)] == ["무조림"]
@@ -534,9 +533,11 @@ def test_an_interrupted_storing_of_vectors_is_taken_up_again(
     def interrupted(*_: Any) -> None:
         raise psycopg.OperationalError("the server closed the connection")
 
-    with monkeypatch.context() as patched, pytest.raises(psycopg.OperationalError):
-        patched.setattr(recipe_store, "store_recipe_vectors", interrupted)
+    real = recipe_store.store_recipe_vectors
+    monkeypatch.setattr(recipe_store, "store_recipe_vectors", interrupted)
+    with pytest.raises(psycopg.OperationalError):
         runs.retrieve("embed")
+    monkeypatch.setattr(recipe_store, "store_recipe_vectors", real)
     assert states(db) == {"embed_submitted": 2} and vectors(runs.connection) == []
     assert runs.retrieve("embed", run="run-2:0").good == 2
     assert len(vectors(runs.connection)) == 2

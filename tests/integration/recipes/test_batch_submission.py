@@ -36,6 +36,7 @@ from tests.integration.recipes.batch_runs import (
     states,
 )
 from tests.integration.recipes.job_records import DAY, Mongo
+from tests.integration.resources.asking import KEY
 from tests.integration.stand_ins import StandIn
 
 
@@ -54,7 +55,7 @@ def uploaded(api: StandIn) -> list[bytes]:
     """The contents of the input files, oldest first."""
     import httpx
 
-    headers = {"Authorization": f"Bearer {batch_runs.KEY}"}
+    headers = {"Authorization": f"Bearer {KEY}"}
     with httpx.Client(base_url=f"{api.url}/v1", headers=headers) as http:
         listed = http.get("/files", params={"purpose": "batch", "order": "asc"}).json()["data"]
         return [http.get(f"/files/{one['id']}/content").content for one in listed]
@@ -73,7 +74,7 @@ def reasons(connection: psycopg.Connection) -> list[str]:
 
 
 def test_every_fetched_job_is_a_line_of_one_batch(db: Mongo, runs: Runs, api: StandIn) -> None:
-    ids = fetched(db, runs.connection, 5)
+    ids = fetched(db, 5)
     sent = runs.submit()
     assert (sent.batches, sent.lines, sent.reason) == (1, 5, None)
     (batch_id,) = created(api)
@@ -91,7 +92,7 @@ def test_every_fetched_job_is_a_line_of_one_batch(db: Mongo, runs: Runs, api: St
 
 
 def test_what_a_batch_may_cost_at_most_is_reserved(db: Mongo, runs: Runs) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     runs.submit()
     (intent,) = intents(db)
     model = model_named(CHAT_MODEL, {}).in_batch()
@@ -108,20 +109,20 @@ def test_nothing_to_send_is_no_error_and_asks_nothing(db: Mongo, runs: Runs, api
 
 
 def test_a_second_run_sends_nothing_again(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     runs.submit()
     assert runs.submit(run="run-2:0").batches == 0
     assert len(created(api)) == 1
 
 
 def test_only_the_named_jobs_are_sent(db: Mongo, runs: Runs) -> None:
-    ids = fetched(db, runs.connection, 4)
+    ids = fetched(db, 4)
     sent = runs.submit(limits={"job_ids": ids[1:3]})
     assert sent.lines == 2 and states(db) == {"fetched": 2, "parse_submitted": 2}
 
 
 def test_a_job_without_a_row_counts_a_retry_and_the_others_are_sent(db: Mongo, runs: Runs) -> None:
-    ids = fetched(db, runs.connection, 3)
+    ids = fetched(db, 3)
     db[JOBS].update_one({"_id": ids[1]}, {"$set": {"raw_data": {}}, "$inc": {"retry_count": 2}})
     sent = runs.submit()
     assert (sent.lines, sent.unusable) == (2, 1)
@@ -136,7 +137,7 @@ def test_files_are_cut_at_the_limits_and_no_job_is_lost_or_doubled(
     db: Mongo, runs: Runs, api: StandIn, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_submission, "CLAIM_SIZE", 4)
-    ids = fetched(db, runs.connection, 10)
+    ids = fetched(db, 10)
     sent = runs.submit(limits=limits)
     contents = uploaded(api)
     assert sent.batches == len(contents) == len(created(api)) > 2
@@ -151,7 +152,7 @@ def test_files_are_cut_at_the_limits_and_no_job_is_lost_or_doubled(
 
 
 def test_a_line_that_fits_no_file_counts_a_retry(db: Mongo, runs: Runs) -> None:
-    ids = fetched(db, runs.connection, 2)
+    ids = fetched(db, 2)
     db[JOBS].update_one({"_id": ids[0]}, {"$set": {"raw_data.RCP_NM": "두" * 30_000}})
     sent = runs.submit(limits={"max_bytes": 40_000})
     assert (sent.lines, sent.unusable) == (1, 1)
@@ -161,7 +162,7 @@ def test_a_line_that_fits_no_file_counts_a_retry(db: Mongo, runs: Runs) -> None:
 def test_the_days_cap_lets_a_part_through_and_the_rest_waits_for_its_end(
     db: Mongo, runs: Runs, api: StandIn
 ) -> None:
-    fetched(db, runs.connection, 20)
+    fetched(db, 20)
     sent = runs.submit(daily_spending_cap_usd="0.03")
     assert 3 < sent.lines < 15 and (sent.batches, sent.reason) == (1, "BUDGET")
     assert states(db) == {"parse_submitted": sent.lines, "fetched": 20 - sent.lines}
@@ -175,7 +176,7 @@ def test_the_days_cap_lets_a_part_through_and_the_rest_waits_for_its_end(
 
 
 def test_without_room_for_any_line_the_gate_is_shut_for_the_day(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     assert runs.submit(daily_spending_cap_usd="0.0001").reason == "BUDGET"
     assert reasons(runs.connection) == ["BUDGET"]
     assert states(db) == {"fetched": 3} and created(api) == files(api.url) == []
@@ -185,7 +186,7 @@ def test_without_room_for_any_line_the_gate_is_shut_for_the_day(db: Mongo, runs:
 def test_the_money_of_another_pipeline_can_be_what_is_missing(
     db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     # Another run takes its place in the day's row after this one had looked.
     monkeypatch.setattr(recipe_store, "room_today", lambda *_: Decimal(5))
     sent = runs.submit(daily_spending_cap_usd="0.001")
@@ -197,7 +198,7 @@ def test_the_money_of_another_pipeline_can_be_what_is_missing(
 def test_the_providers_queue_is_filled_to_its_limit_and_no_further(
     db: Mongo, runs: Runs, api: StandIn
 ) -> None:
-    fetched(db, runs.connection, 12)
+    fetched(db, 12)
     sent = runs.submit(max_enqueued_tokens=14_000)
     queued = batch_store.enqueued_tokens(db, CHAT_MODEL)
     assert 1 < sent.lines < 12 and sent.reason == "MAX_ENQUEUED_TOKENS" and queued <= 14_000
@@ -207,7 +208,7 @@ def test_the_providers_queue_is_filled_to_its_limit_and_no_further(
 
 
 def test_a_line_above_the_whole_queue_is_sent_alone(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     sent = runs.submit(max_enqueued_tokens=1_000)
     assert (sent.batches, sent.lines, sent.reason) == (1, 1, "MAX_ENQUEUED_TOKENS")
     assert states(db) == {"parse_submitted": 1, "fetched": 2}
@@ -220,9 +221,9 @@ def test_a_line_above_the_whole_queue_is_sent_alone(db: Mongo, runs: Runs, api: 
 def test_a_full_queue_counts_nothing_and_waits_for_a_batch_to_end(
     db: Mongo, runs: Runs, api: StandIn, status: int
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     runs.submit(limits={"max_lines": 1}, daily_spending_cap_usd="5")
-    more = fetched(db, runs.connection, 4)
+    more = fetched(db, 4)
     api.fault(endpoint="batches/create", status=status, code="token_limit_exceeded", times=1)
     sent = runs.submit()
     assert (sent.reason, sent.given_back) == ("token_limit_exceeded", 2)
@@ -241,7 +242,7 @@ def test_a_full_queue_counts_nothing_and_waits_for_a_batch_to_end(
 def test_a_queue_filled_by_others_is_asked_again_after_ten_minutes(
     db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection]
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     api.fault(endpoint="batches/create", status=429, code="token_limit_exceeded", times=1)
     runs.submit()
     assert runs.submit().reason == "token_limit_exceeded"
@@ -261,7 +262,7 @@ def test_a_queue_filled_by_others_is_asked_again_after_ten_minutes(
 def test_what_hits_everyone_shuts_the_gate_and_gives_the_jobs_back(
     db: Mongo, runs: Runs, api: StandIn, endpoint: str, fault: dict[str, Any], reason: str
 ) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     api.fault(endpoint=endpoint, times=1, **fault)
     sent = runs.submit()
     assert (sent.reason, sent.given_back, states(db)) == (reason, 3, {"fetched": 3})
@@ -277,7 +278,7 @@ def test_what_hits_everyone_shuts_the_gate_and_gives_the_jobs_back(
 def test_the_probe_sends_a_batch_and_opens_the_gate(
     db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection]
 ) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     api.fault(endpoint="batches/create", times=1, status=429, code="insufficient_quota")
     runs.submit()
     assert runs.submit(connection=later(connect, 31)).lines == 3
@@ -289,7 +290,7 @@ def test_the_probe_sends_a_batch_and_opens_the_gate(
 def test_a_probe_with_nothing_to_send_is_due_again(
     db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection]
 ) -> None:
-    ids = fetched(db, runs.connection, 1)
+    ids = fetched(db, 1)
     api.fault(endpoint="batches/create", times=1, status=401, code="invalid_api_key")
     runs.submit()
     db[JOBS].delete_one({"_id": ids[0]})
@@ -303,13 +304,13 @@ def test_a_missing_key_shuts_the_gate_and_claims_nothing(
     db: Mongo, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    fetched(db, runs.connection, 1)
+    fetched(db, 1)
     assert runs.submit(api_key="").reason == "AUTH"
     assert states(db) == {"fetched": 1} and reasons(runs.connection) == ["AUTH"]
 
 
 def test_a_request_that_is_refused_for_its_lines_counts_a_retry(db: Mongo, runs: Runs, api: StandIn) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     api.fault(endpoint="batches/create", status=400, code="invalid_request", times=1)
     sent = runs.submit()
     assert sent.reason == "invalid_request" and states(db) == {"fetched": 2}
@@ -320,7 +321,7 @@ def test_a_request_that_is_refused_for_its_lines_counts_a_retry(db: Mongo, runs:
 def test_an_upload_without_an_answer_gives_the_jobs_back_and_leaves_no_file(
     db: Mongo, runs: Runs, api: StandIn, fault: dict[str, Any]
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     api.fault(endpoint="files/upload", times=1, **fault)
     sent = runs.submit()
     assert sent.reason in ("status_503", "server_error", "connection_error")
@@ -339,7 +340,7 @@ def test_a_creation_without_an_answer_is_looked_up_before_anything_is_sent_again
     fault: dict[str, Any],
     connect: Callable[..., psycopg.Connection],
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     api.fault(endpoint="batches/create", times=1, **fault)
     assert runs.submit(timeout_ms=500).reason is not None
     assert states(db) == {"parse_submitting": 2}
@@ -356,10 +357,10 @@ def test_a_creation_without_an_answer_is_looked_up_before_anything_is_sent_again
 def test_while_the_list_cannot_be_read_nothing_is_sent(
     db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection]
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     api.fault(endpoint="batches/create", times=1, drop="after")
     runs.submit()
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
     then = later(connect, 11)
     api.fault(endpoint="batches/list", status=500)
     assert runs.submit(run="run-2:0", connection=then).lines == 0
@@ -372,7 +373,7 @@ def test_while_the_list_cannot_be_read_nothing_is_sent(
 def test_an_input_file_that_is_gone_is_sent_anew(
     db: Mongo, runs: Runs, api: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     real = batch_store.mark_uploaded
 
     def without_file(*args: Any) -> bool:
@@ -392,7 +393,7 @@ def test_an_input_file_that_is_gone_is_sent_anew(
 def test_a_run_that_was_declared_dead_before_its_creation_creates_nothing(
     db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection], monkeypatch: Any
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     real, then = batch_store.renew, later(connect, 11)
 
     def taken_meanwhile(*args: Any) -> bool:
@@ -410,7 +411,7 @@ def test_a_run_that_was_declared_dead_before_its_creation_creates_nothing(
 def test_a_batch_that_was_created_after_its_intent_was_given_up_is_cancelled(
     db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection], monkeypatch: Any
 ) -> None:
-    fetched(db, runs.connection, 2)
+    fetched(db, 2)
     real, then = batch_store.mark_submitted, later(connect, 11)
 
     def found_by_nobody(*args: Any) -> bool:
@@ -430,7 +431,7 @@ def test_a_batch_that_was_created_after_its_intent_was_given_up_is_cancelled(
 def test_a_job_that_another_run_has_taken_keeps_its_shard_from_being_sent(
     db: Mongo, runs: Runs, api: StandIn, monkeypatch: Any
 ) -> None:
-    ids = fetched(db, runs.connection, 3)
+    ids = fetched(db, 3)
     real = batch_store.plan
 
     def one_is_taken(*args: Any) -> bool:
@@ -444,7 +445,7 @@ def test_a_job_that_another_run_has_taken_keeps_its_shard_from_being_sent(
 
 
 def test_an_interrupted_run_leaves_nothing_claimed(db: Mongo, runs: Runs, monkeypatch: Any) -> None:
-    fetched(db, runs.connection, 3)
+    fetched(db, 3)
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -484,7 +485,7 @@ def test_an_unchanged_document_is_not_embedded_again(db: Mongo, runs: Runs, api:
     runs.submit("embed")
     api.post("batches/advance")
     runs.retrieve("embed")
-    batch_runs.store_recipe(runs.connection, "2", "무생채")
+    batch_runs.store_recipe(runs.connection, "job-002", "무생채")
     db[JOBS].update_many({}, {"$set": {"status": "persisted"}})
     sent = runs.submit("embed")
     assert (sent.skipped, sent.lines) == (1, 1)
@@ -564,7 +565,7 @@ def test_a_sensor_sees_what_a_batch_would_wait_for(db: Mongo, runs: Runs, api: S
 
     assert wait() is None and wait(max_enqueued_tokens=1_000) is None
     assert wait(daily_spending_cap_usd="0.001") == "BUDGET" and wait(daily_spending_cap_usd="") is None
-    fetched(db, connection, 2)
+    fetched(db, 2)
     runs.submit()
     assert wait() is None and wait(max_enqueued_tokens=8_000) == "MAX_ENQUEUED_TOKENS"
     assert not batch_queue_store.is_queue_full(db, CHAT_MODEL, recipe_store.now(connection))
