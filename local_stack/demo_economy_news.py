@@ -14,6 +14,7 @@ from local_stack.demo_economy_news_books import Books, read_books
 from local_stack.demo_economy_news_faults import Faults
 from local_stack.demo_economy_news_judge import Judge
 from local_stack.demo_report import PipelineReport
+from local_stack.demo_runs import materialised_partitions, run_job
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,7 +31,6 @@ ASSETS = (
     "article_term_quizzes",
     "article_completeness",
 )
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 MOST_ENRICHMENTS = 4
 
 
@@ -58,7 +58,7 @@ class EconomyNewsDemo:
         before = self._books()
         claims = {}
         with steps.step(f"economy_news_crawl, {DEMO_DAY}, 8 sections"):
-            claims["the crawl succeeded"] = _run_job("economy_news_crawl")
+            claims["the crawl succeeded"] = run_job("economy_news_crawl", tags=_range())
         with steps.step(f"economy_news_enrich, {DEMO_DAY}, 8 sections"), self._faults:
             claims["the enrichment succeeded"] = self._enrich()
         after = self._books()
@@ -87,41 +87,26 @@ class EconomyNewsDemo:
         for _ in range(MOST_ENRICHMENTS):
             while self._books().not_due:
                 time.sleep(0.2)
-            if not _run_job("economy_news_enrich"):
+            if not run_job("economy_news_enrich", tags=_range()):
                 return False
             if not self._books().waiting:
                 return True
         return False
 
 
-def _run_job(name: str) -> bool:
-    import dagster as dg
-
-    from orchestration.definitions import defs
+def _range() -> Mapping[str, str]:
     from orchestration.partitions import SECTIONS, news_range_tags
 
-    with dg.DagsterInstance.get() as instance:
-        try:
-            defs.resolve_job_def(name).execute_in_process(
-                instance=instance, tags=news_range_tags(DEMO_DAY, SECTIONS), run_config=QUIET
-            )
-        except Exception:  # whatever failed is in the run's events; the demo judges what it left
-            return False
-        except BaseException as interrupted:  # Dagster has an exception of its own for Ctrl-C
-            raise KeyboardInterrupt from interrupted
-    return True
+    return news_range_tags(DEMO_DAY, SECTIONS)
 
 
 def _materialised_partitions() -> int:
     """How many of the day's partitions every asset has."""
-    import dagster as dg
-
     from orchestration.partitions import SECTIONS, news_key
 
     keys = {news_key(DEMO_DAY, section) for section in SECTIONS}
-    with dg.DagsterInstance.get() as instance:
-        for asset in ASSETS:
-            keys &= instance.get_materialized_partitions(dg.AssetKey(asset))
+    for asset in ASSETS:
+        keys &= materialised_partitions(asset)
     return len(keys)
 
 

@@ -13,6 +13,7 @@ import psycopg
 
 from local_stack.demo_raw_files_bucket import demo_files
 from local_stack.demo_report import PipelineReport
+from local_stack.demo_runs import definitions, run_job, tick_context
 from local_stack.front_pages.sites import DISALLOWED
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 PIPELINE = "raw_files"
 DEMO_DAY = date(2026, 11, 27)
 TICK = datetime(2026, 11, 28, tzinfo=UTC)
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 _BOOKS = """
 SELECT (SELECT count(*) FROM raw.file WHERE status = 'PROCESSED' AND run_id IS NOT NULL) AS files,
@@ -66,11 +66,11 @@ class RawFilesDemo:
             partitions = self._tick() | set(self._undone())
         claims = {}
         with steps.step(f"raw_files_partitions, {len(partitions)} of 25 partitions"):
-            succeeded = [_run("raw_files_partitions", key) for key in sorted(partitions)]
+            succeeded = [run_job("raw_files_partitions", key) for key in sorted(partitions)]
             claims["every partition's run succeeded"] = all(succeeded)
         if partitions or not self._report():
             with steps.step("raw_files_report"):
-                claims["the report was written"] = _run("raw_files_report", DEMO_DAY.isoformat())
+                claims["the report was written"] = run_job("raw_files_report", DEMO_DAY.isoformat())
         after = self._books()
         return PipelineReport(
             PIPELINE,
@@ -133,16 +133,9 @@ class RawFilesDemo:
         """The partitions that the daily schedule asks for."""
         import dagster as dg
 
-        from orchestration.definitions import defs
-
-        schedule = defs.resolve_schedule_def("daily_raw_files")
-        with dg.DagsterInstance.get() as instance:
-            context = dg.build_schedule_context(
-                instance=instance,
-                scheduled_execution_time=TICK,
-                repository_def=defs.get_repository_def(),
-                resources=defs.resources or {},
-            )
+        with tick_context() as given:
+            schedule = definitions().resolve_schedule_def("daily_raw_files")
+            context = dg.build_schedule_context(scheduled_execution_time=TICK, **given)
             requests = schedule.evaluate_tick(context).run_requests or []
         return {str(request.partition_key) for request in requests}
 
@@ -188,23 +181,6 @@ def _client() -> Any:
     import boto3
 
     return closing(boto3.session.Session().client("s3", endpoint_url=os.environ["S3_ENDPOINT_URL"]))
-
-
-def _run(job: str, partition: str) -> bool:
-    import dagster as dg
-
-    from orchestration.definitions import defs
-
-    with dg.DagsterInstance.get() as instance:
-        try:
-            defs.resolve_job_def(job).execute_in_process(
-                instance=instance, partition_key=partition, run_config=QUIET
-            )
-        except Exception:  # whatever failed is in the run's events; the demo judges what it left
-            return False
-        except BaseException as interrupted:  # Dagster has an exception of its own for Ctrl-C
-            raise KeyboardInterrupt from interrupted
-    return True
 
 
 def _news(before: Books, after: Books) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from local_stack.demo_report import PipelineReport
+from local_stack.demo_runs import definitions, run_job, tick_context
 
 if TYPE_CHECKING:
     from local_stack.demo_economy_news import Steps
@@ -21,7 +22,6 @@ PIPELINE = "recipes"
 DEMO_DAY = date(2026, 11, 27)
 QUERY = "두부로 만드는 아침"
 WAITS_FOR_A_BATCH_SECONDS = 120
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 _STORED = """
 SELECT count(*) AS persisted, count(*) FILTER (WHERE is_published) AS published,
@@ -60,7 +60,7 @@ class RecipesDemo:
         before = self._books()
         claims = {}
         with steps.step(f"recipes_fetch, {DEMO_DAY}"):
-            claims["the fetch succeeded"] = _run("recipes_fetch")
+            claims["the fetch succeeded"] = run_job("recipes_fetch", DEMO_DAY.isoformat())
         with steps.step("recipes: parsed, stored and embedded in two batches"):
             claims["every run that the sensor asked for succeeded"] = self._follow()
         after = self._books()
@@ -102,7 +102,7 @@ class RecipesDemo:
         while time.monotonic() < end:
             requests, nothing_open = self._tick()
             for job, partition in requests:
-                succeeded = _run(job, partition) and succeeded
+                succeeded = run_job(job, partition) and succeeded
             if nothing_open:
                 return succeeded
             if not requests:
@@ -113,22 +113,17 @@ class RecipesDemo:
         """The runs that the sensor asks for, and whether nothing is open or waits."""
         import dagster as dg
 
-        from orchestration.definitions import defs
-
-        with dg.DagsterInstance.get() as instance:
-            context = dg.build_sensor_context(
-                instance=instance, repository_def=defs.get_repository_def(), resources=defs.resources or {}
-            )
-            tick = defs.resolve_sensor_def("recipe_batches").evaluate_tick(context)
+        with tick_context() as given:
+            sensor = definitions().resolve_sensor_def("recipe_batches")
+            tick = sensor.evaluate_tick(dg.build_sensor_context(**given))
         requests = [(str(one.job_name), str(one.partition_key)) for one in tick.run_requests or []]
         return requests, not requests and (tick.skip_message or "").startswith("0 batches")
 
     def _search(self) -> list[str]:
         from assets.recipes.embedding_calls import recipes_similar_to
-        from orchestration.definitions import defs
 
         with psycopg.connect(self._database_url, autocommit=True) as connection:
-            embeddings = (defs.resources or {})["embeddings"]
+            embeddings = (definitions().resources or {})["embeddings"]
             found = recipes_similar_to(connection, embeddings, QUERY, 5, None)
         return [recipe.title for recipe in found]
 
@@ -160,23 +155,6 @@ class RecipesDemo:
         with urllib.request.urlopen(f"{self._ledger}/_control/ledger", timeout=10) as answer:
             entries = json.load(answer)["entries"]
         return Counter(f"{one['endpoint']} {one['custom_id']}" for one in entries if one["custom_id"])
-
-
-def _run(job: str, partition: str = DEMO_DAY.isoformat()) -> bool:
-    import dagster as dg
-
-    from orchestration.definitions import defs
-
-    with dg.DagsterInstance.get() as instance:
-        try:
-            defs.resolve_job_def(job).execute_in_process(
-                instance=instance, partition_key=partition, run_config=QUIET
-            )
-        except Exception:  # whatever failed is in the run's events; the demo judges what it left
-            return False
-        except BaseException as interrupted:  # Dagster has an exception of its own for Ctrl-C
-            raise KeyboardInterrupt from interrupted
-    return True
 
 
 def _news(before: Books, after: Books) -> str:

@@ -39,6 +39,9 @@ STORES = {
     "front_page_store.py",
     "recipe_store.py",
     "batch_store.py",
+    "batch_queue_store.py",
+    "embedding_store.py",
+    "fetch_store.py",
 }
 # Carry out a run with the resources that they are handed; usable without Dagster.
 WORK = {
@@ -60,14 +63,19 @@ WORK = {
         "scan.py",
     },
     "recipes": {
+        "batch_ending.py",
         "batch_gate.py",
+        "batch_intents.py",
         "batch_retrieval.py",
+        "batch_room.py",
         "batch_submission.py",
-        "stage_metrics.py",
+        "embed_batches.py",
         "embedding_calls.py",
         "fetch.py",
         "ingredient_linking.py",
+        "parse_batches.py",
         "persist.py",
+        "stage_metrics.py",
     },
 }
 # What becomes of a failed attempt is told by the run and by the sensor that hears of its death.
@@ -183,7 +191,7 @@ def test_only_the_workspace_the_demo_and_tests_import_the_definitions() -> None:
         for path in modules(folder)
         if any(name.startswith("orchestration.definitions") for name in imported(path))
     }
-    assert importers == {"local_stack/demo_economy_news.py", "local_stack/demo_raw_files.py", "local_stack/demo_recipes.py"}
+    assert importers == {"local_stack/demo_runs.py"}
 
 
 def test_only_the_local_stack_and_tests_import_the_local_stack() -> None:

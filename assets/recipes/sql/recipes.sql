@@ -140,7 +140,7 @@ WHERE known.source_updated_at <= excluded.source_updated_at;
 
 -- name: search_on
 -- The index gives 40 rows, of which a filter may leave too few; with this it goes on until there are enough.
-SELECT set_config('hnsw.iterative_scan', 'off', true);
+SELECT set_config('hnsw.iterative_scan', 'strict_order', true);
 
 -- name: similar_to_vector
 SELECT recipe.id, recipe.title, 1 - (embedding <=> %(vector)s) AS similarity

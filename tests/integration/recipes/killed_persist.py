@@ -6,6 +6,7 @@ The points stand around the real statements; production code knows nothing of th
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 from pymongo import MongoClient
@@ -26,7 +27,7 @@ POINTS: dict[str, Callable[[], None]] = {
 def main(point: str, address: str, database: str) -> None:
     with (
         psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection,
-        MongoClient(address, tz_aware=True) as client,
+        MongoClient[dict[str, Any]](address, tz_aware=True) as client,
     ):
         POINTS[point]()
         persist_all(client[database], connection, claimed_by="killed:0")

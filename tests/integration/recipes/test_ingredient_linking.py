@@ -161,9 +161,8 @@ def test_a_name_in_review_waits_with_all_its_recipes(db: Mongo, connection: psyc
         assert store(db, connection, job_id, "숙주", embed=embed) == [("숙주", None, "review")]
     ((review_id, *rest),) = reviews(connection)
     assert rest == ["숙주", "콩나물", "PENDING"]
-    assert recipe_store.reviews_waiting(connection, 10) == [
-        (review_id, "숙주", "콩나물", pytest.approx(0.87))
-    ]
+    ((waiting, name, candidate, score),) = recipe_store.reviews_waiting(connection, 10)
+    assert (waiting, name, candidate, round(score, 5)) == (review_id, "숙주", "콩나물", 0.87)
     assert ingredient_names(connection) == ["콩나물"]
 
 

@@ -70,7 +70,10 @@ def test_a_killed_run_leaves_whole_recipes_and_the_next_stores_the_rest_once(
 
 def until_waiting(connection: psycopg.Connection, count: int) -> None:
     """Returns once so many connections of this database wait for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
     deadline = time.monotonic() + 30
     while connection.execute(waiting).fetchone() != (count,):
         assert time.monotonic() < deadline

@@ -44,8 +44,9 @@ def cosine(degrees: float) -> float:
 def add_recipe(connection: psycopg.Connection, name: str, published: bool = True) -> int:
     row = connection.execute(
         """
-        INSERT INTO recipe.recipe (source, source_recipe_id, run_id, raw_hash, title, description, difficulty,
-                                   cooking_time_minutes, parse_confidence, is_published, created_at, updated_at)
+        INSERT INTO recipe.recipe (source, source_recipe_id, run_id, raw_hash, title, description,
+                                   difficulty, cooking_time_minutes, parse_confidence, is_published,
+                                   created_at, updated_at)
         VALUES (%s, %s, '2026-03-02', '', %s, '', 1, 20, 'high', %s, granary.now(), granary.now())
         RETURNING id
         """,
@@ -228,8 +229,8 @@ def test_a_run_is_counted_by_what_became_of_it(connection: psycopg.Connection) -
     embedded = add(connection, "두부찜", 5)
     assert recipe_store.counts_of_run(connection, "2026-03-02") == (2, 1, 1)
     assert recipe_store.counts_of_run(connection, "2026-03-03") == (0, 0, 0)
-    sample = recipe_store.sample_of_run(connection, "2026-03-02")
-    assert sample == (embedded, pytest.approx(towards(5), abs=1e-6))
+    recipe_id, vector = recipe_store.sample_of_run(connection, "2026-03-02") or (None, [])
+    assert recipe_id == embedded and vector == pytest.approx(towards(5), abs=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -256,8 +257,9 @@ def _fill(connection: psycopg.Connection) -> None:
         id_
         for (id_,) in connection.execute(
             """
-        INSERT INTO recipe.recipe (source, source_recipe_id, run_id, raw_hash, title, description, difficulty,
-                                   cooking_time_minutes, parse_confidence, is_published, created_at, updated_at)
+        INSERT INTO recipe.recipe (source, source_recipe_id, run_id, raw_hash, title, description,
+                                   difficulty, cooking_time_minutes, parse_confidence, is_published,
+                                   created_at, updated_at)
         SELECT 'many', n, '2026-03-02', '', n, '', 1, 20, 'high', n %% %s = 0, now(), now()
         FROM generate_series(1, %s) AS n ORDER BY n RETURNING id
         """,
