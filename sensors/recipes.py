@@ -1,36 +1,78 @@
 """What starts runs of recipes after the fetch: batches that are over, and job records that wait for a run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import psycopg
 
-from assets.recipes import batch_store, job_report, recipe_store, repair_store
+from assets.recipes import batch_store, batch_submission, job_report, recipe_store, repair_store
+from assets.recipes.batch_gate import BatchGate
+from assets.recipes.batch_kinds import EMBED, PARSE
+from assets.recipes.batch_room import BUDGET
 from assets.recipes.models import BatchIntent, BatchKind, WaitingWork
-from assets.recipes.statuses import Status
+from assets.recipes.rules import RecipeRules
+from assets.recipes.statuses import LEASE_SECONDS, Status
 from orchestration.policies import LOCK_TAG, MAX_RETRIES_TAG, PRIORITY_TAG, RECIPES_MAX_SECONDS, SLOW_PRIORITY
 from resources import gate
+from resources.alerts import AlertResource
+from resources.api_failure import ApiFailure
+from resources.batch_state import BatchState
 from resources.batches import BatchResource
 from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
 from sensors.live_runs import held_locks
 
-SUBMIT, PARSED, EMBEDDED = "recipes_parse_submit", "recipes_parsed", "recipes_embedded"
+if TYPE_CHECKING:
+    from assets.recipes.job_store import Mongo
+
+FETCH, SUBMIT = "recipes_fetch", "recipes_parse_submit"
+PARSED, EMBEDDED = "recipes_parsed", "recipes_embedded"
+RECIPES_JOBS = (FETCH, SUBMIT, PARSED, EMBEDDED)
+RECIPES_ASSETS = frozenset(
+    {
+        "recipe_jobs",
+        "recipe_parse_batches",
+        "recipe_parse_results",
+        "recipes",
+        "recipe_embedding_batches",
+        "recipe_embeddings",
+    }
+)
 JOB_OF_WAITING = {Status.FETCHED: SUBMIT, Status.PARSE_RETRIEVED: PARSED, Status.PERSISTED: PARSED}
-JOB_OF_BATCH = {BatchKind.PARSE: PARSED, BatchKind.EMBED: EMBEDDED}
+JOB_OF_INTENT = {BatchKind.PARSE: SUBMIT, BatchKind.EMBED: PARSED}
+JOB_OF_RESULTS = {BatchKind.PARSE: PARSED, BatchKind.EMBED: EMBEDDED}
+ASKS_FOR = {
+    Status.FETCHED: BatchKind.PARSE,
+    Status.PARSE_RETRIEVED: BatchKind.EMBED,
+    Status.PERSISTED: BatchKind.EMBED,
+}
+"""Which model the next stage asks: for a recipe to be stored, its ingredients' names may be embedded."""
+STAGES = {BatchKind.PARSE: PARSE, BatchKind.EMBED: EMBED}
+FURTHEST_FIRST = (BatchKind.EMBED, BatchKind.PARSE)
 RUNS_A_TICK = 10
+
+DayAndKind = tuple[str, BatchKind]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a tick found. `over`: partitions with a batch that is over, by kind."""
+    """What a tick found.
 
-    waiting: tuple[WaitingWork, ...]
-    over: frozenset[tuple[str, BatchKind]]
-    may_submit: bool
-    """False while the gate is shut or the provider's queue is full: only results are taken in."""
+    `dead`: intents of dead runs, of which nobody knows yet whether they became batches. `over`: batches whose
+    results can be taken in. `shut`: why nothing of a kind may be asked, until a probe of its gate is due.
+    `no_room`: what a new batch of a kind would wait for. `open`: batches that are not over, too.
+    """
+
+    waiting: tuple[WaitingWork, ...] = ()
+    dead: frozenset[DayAndKind] = frozenset()
+    over: frozenset[DayAndKind] = frozenset()
+    shut: Mapping[BatchKind, str] = field(default_factory=dict)
+    no_room: Mapping[BatchKind, str] = field(default_factory=dict)
+    open: int = 0
 
 
 def lock_of_day(run_id: str) -> str:
@@ -41,11 +83,8 @@ def lock_of_day(run_id: str) -> str:
 def runs_to_start(seen: Seen, held: AbstractSet[str], tick: int) -> list[dg.RunRequest]:
     """One run per day without a live one, oldest day first; the stage that is furthest goes first."""
     wanted: dict[str, str] = {}
-    for run_id, kind in sorted(seen.over, key=lambda one: one[1] is BatchKind.PARSE):
-        wanted.setdefault(run_id, JOB_OF_BATCH[kind])
-    for work in sorted(seen.waiting, key=lambda one: list(Status).index(one.status), reverse=True):
-        if seen.may_submit or work.status is Status.PARSE_RETRIEVED:
-            wanted.setdefault(work.run_id, JOB_OF_WAITING[work.status])
+    for run_id, job in _worth_a_run(seen):
+        wanted.setdefault(run_id, job)
     return [
         dg.RunRequest(
             run_key=f"{job}:{run_id}:{tick}", job_name=job, partition_key=run_id, tags=_tags(run_id)
@@ -53,6 +92,13 @@ def runs_to_start(seen: Seen, held: AbstractSet[str], tick: int) -> list[dg.RunR
         for run_id, job in sorted(wanted.items())
         if lock_of_day(run_id) not in held
     ][:RUNS_A_TICK]
+
+
+def why_none(seen: Seen) -> str:
+    """Why a tick starts nothing, for whoever looks at the sensor."""
+    if not seen.waiting and not seen.dead and not seen.over:
+        return f"{seen.open} batches are open and none is over; nothing waits" + _reasons(seen.shut)
+    return "what is over or waits has a live run, or must wait" + _reasons({**seen.no_room, **seen.shut})
 
 
 def recipes_sensors(is_on: bool, jobs: Iterable[Any]) -> list[dg.SensorDefinition]:
@@ -69,52 +115,153 @@ def recipes_sensors(is_on: bool, jobs: Iterable[Any]) -> list[dg.SensorDefinitio
         postgres: PostgresResource,
         mongo: MongoResource,
         parse_batches: BatchResource,
+        embed_batches: BatchResource,
+        alerts: AlertResource,
+        recipe_rules: RecipeRules,
     ) -> dg.SensorResult | dg.SkipReason:
+        apis = {BatchKind.PARSE: parse_batches, BatchKind.EMBED: embed_batches}
         with postgres.connect() as connection, mongo.connect() as db:
-            now = recipe_store.now(connection)
-            repair_store.release_dead(db, now)
-            dead = {(one.run_id, one.kind) for one in batch_store.dead_intents(db, now)}
-            waiting = (
-                *job_report.work_waiting(db),
-                *(WaitingWork(run_id, _status_of(kind), 1) for run_id, kind in dead),
-            )
-            open_batches = batch_store.open_batches(db)
-            over = _over(parse_batches, open_batches)
-            shut = gate.read(connection, parse_batches.gate_key) if waiting else None
-        may_submit = shut is None or shut.probe_is_due
-        seen = Seen(tuple(waiting), frozenset(over), may_submit)
-        if not seen.waiting and not seen.over:
-            return dg.SkipReason(f"{len(open_batches)} batches are open and none is over; nothing waits")
+            seen = _Look(connection, db, apis, alerts, recipe_rules).seen()
+        if not any(_worth_a_run(seen)):
+            return dg.SkipReason(why_none(seen))
         held = {
-            lock
-            for job in (SUBMIT, PARSED, EMBEDDED, "recipes_fetch")
-            for lock in held_locks(context.instance, job, RECIPES_MAX_SECONDS)
+            lock for job in RECIPES_JOBS for lock in held_locks(context.instance, job, RECIPES_MAX_SECONDS)
         }
         runs = runs_to_start(seen, held, _next_tick(context))
-        if not runs:
-            return dg.SkipReason("what is over or waits has a live run, or the AI gate is shut")
-        return dg.SensorResult(runs)
+        return dg.SensorResult(runs) if runs else dg.SkipReason(why_none(seen))
 
     return [recipe_batches]
 
 
-def _over(api: BatchResource, open_batches: Iterable[BatchIntent]) -> set[tuple[str, BatchKind]]:
-    """The partitions with a batch that is over, or that the API does not know: by one list for all."""
-    wanted = {one.batch_id: one for one in open_batches if one.batch_id}
-    if not wanted:
-        return set()
+def free_work_of(run: dg.DagsterRun, postgres: PostgresResource, mongo: MongoResource) -> int:
+    """How many job records and batches of a run that has ended may be taken by others at once.
+
+    Of another pipeline's run: none, and MongoDB is not asked.
+    """
+    assets = {asset.to_user_string() for asset in run.asset_selection or ()}
+    if run.job_name not in RECIPES_JOBS and not assets & RECIPES_ASSETS:
+        return 0
+    claims = f"{run.run_id}:"  # of all its attempts
+    with postgres.connect() as connection, mongo.connect() as db:
+        now = recipe_store.now(connection)
+        freed = repair_store.release_dead(db, now, claimed_by_prefix=claims)
+        return sum(freed) + batch_store.release_claims(db, claims)
+
+
+def _worth_a_run(seen: Seen) -> Iterator[tuple[str, str]]:
+    """Days and the jobs that would find something to do there, what is furthest first."""
+    for kind in FURTHEST_FIRST:
+        if seen.shut.get(kind) != "AUTH":  # what is paid for is taken in, whatever may be asked
+            yield from ((run_id, JOB_OF_RESULTS[kind]) for run_id, of in sorted(seen.over) if of is kind)
+    for kind in FURTHEST_FIRST:
+        if kind not in seen.shut:  # settling needs no room, and makes some
+            yield from ((run_id, JOB_OF_INTENT[kind]) for run_id, of in sorted(seen.dead) if of is kind)
+    for work in sorted(seen.waiting, key=lambda one: list(Status).index(one.status), reverse=True):
+        kind = ASKS_FOR[work.status]
+        lacks = seen.no_room.get(kind)
+        if work.status is Status.PARSE_RETRIEVED and lacks != BUDGET:
+            lacks = None  # names are asked for at once, and not in a batch that could find a full queue
+        if kind not in seen.shut and lacks is None:
+            yield work.run_id, JOB_OF_WAITING[work.status]
+
+
+class _Look:
+    """One tick's look at both databases and, where batches are open, at the provider's list."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        db: "Mongo",
+        apis: Mapping[BatchKind, BatchResource],
+        alerts: AlertResource,
+        rules: RecipeRules,
+    ) -> None:
+        self._connection = connection
+        self._db = db
+        self._apis = apis
+        self._alerts = alerts
+        self._rules = rules
+
+    def seen(self) -> Seen:
+        """What there is to do, after what dead runs held was freed."""
+        now = recipe_store.now(self._connection)
+        repair_store.release_dead(self._db, now)
+        batch_store.settle_ended(self._db, now)
+        waiting = job_report.work_waiting(self._db)
+        dead = {(one.run_id, one.kind) for one in batch_store.dead_intents(self._db, now)}
+        open_batches = batch_store.open_batches(self._db)
+        over, away = self._over([one for one in open_batches if not _is_held(one, now)])
+        waiting_for = {ASKS_FOR[work.status] for work in waiting}
+        asked = {*waiting_for, *(kind for _, kind in (*dead, *over))}
+        return Seen(
+            tuple(waiting),
+            frozenset(dead),
+            over,
+            {**self._shut(asked), **away},
+            self._no_room(waiting_for, now, bool(open_batches)),
+            len(open_batches),
+        )
+
+    def _over(
+        self, open_batches: Iterable[BatchIntent]
+    ) -> tuple[frozenset[DayAndKind], Mapping[BatchKind, str]]:
+        """Where batches are over, by one list for all; where it cannot be read, why nothing is asked."""
+        wanted = {one.batch_id: one for one in open_batches if one.batch_id}
+        if not wanted:
+            return frozenset(), {}
+        api = self._apis[BatchKind.PARSE]
+        passing = BatchGate(self._connection, api.gate_key, self._alerts, self._rules.gate_probe_minutes)
+        if shut := passing.pass_(only="AUTH"):
+            return frozenset(), dict.fromkeys(BatchKind, shut.reason)
+        try:
+            states = _states(api, wanted)
+            passing.answered()
+        except ApiFailure as failure:
+            passing.shut_for(failure)
+            passing.asked_nothing()
+            return frozenset(), dict.fromkeys(BatchKind, failure.verdict.reason or failure.code)
+        # One that the API does not know is over as well.
+        ended = [one for id_, one in wanted.items() if id_ not in states or states[id_].is_over]
+        return frozenset((one.run_id, one.kind) for one in ended), {}
+
+    def _shut(self, kinds: Iterable[BatchKind]) -> dict[BatchKind, str]:
+        gates = {kind: gate.read(self._connection, self._apis[kind].gate_key) for kind in kinds}
+        return {kind: shut.reason for kind, shut in gates.items() if shut and not shut.probe_is_due}
+
+    def _no_room(self, kinds: Iterable[BatchKind], now: datetime, is_open: bool) -> dict[BatchKind, str]:
+        found = {}
+        for kind in kinds:
+            model = self._apis[kind].priced_model.in_batch()
+            reason = batch_submission.waits_for(
+                self._db, self._connection, STAGES[kind], model, self._rules, now
+            )
+            # Without a batch that may give money back the day is over, and it is a run that says so.
+            if reason and (is_open or reason != BUDGET):
+                found[kind] = reason
+        return found
+
+
+def _states(api: BatchResource, wanted: Mapping[str, BatchIntent]) -> dict[str, BatchState]:
+    """As the API lists them, newest first, until the last of those that are wanted."""
     since = min(one.created_at for one in wanted.values())
+    states: dict[str, BatchState] = {}
     with api.open() as opened:
-        states = {state.id: state for state in opened.created_since(since) if state.id in wanted}
-    return {
-        (one.run_id, one.kind)
-        for batch_id, one in wanted.items()
-        if batch_id not in states or states[batch_id].is_over
-    }
+        for state in opened.created_since(since):
+            if state.id in wanted:
+                states[state.id] = state
+            if len(states) == len(wanted):
+                break
+    return states
 
 
-def _status_of(kind: BatchKind) -> Status:
-    return Status.FETCHED if kind is BatchKind.PARSE else Status.PERSISTED
+def _is_held(batch: BatchIntent, now: datetime) -> bool:
+    """Whether a run takes in its results, or died over them less than a lease ago."""
+    since = now - timedelta(seconds=LEASE_SECONDS)
+    return batch.claimed_by is not None and batch.claimed_at is not None and batch.claimed_at >= since
+
+
+def _reasons(by_kind: Mapping[BatchKind, str]) -> str:
+    return "".join(f"; {kind}: {reason}" for kind, reason in sorted(by_kind.items()))
 
 
 def _tags(run_id: str) -> dict[str, str]:

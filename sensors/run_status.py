@@ -17,7 +17,9 @@ from assets.raw_files import front_page_store, partition_store
 from orchestration.partitions import read_raw_key
 from orchestration.policies import MAX_RUNTIME_TAG, RAW_FILES_MAX_SECONDS
 from resources.alerts import AlertResource
+from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
+from sensors.recipes import free_work_of
 
 RAW_FILES_JOB = "raw_files_partitions"
 RAW_FILES_ATTEMPT = frozenset({"raw_file_manifest", "raw_domains"})
@@ -32,13 +34,17 @@ def run_status_sensors(is_on: bool, environment: str) -> list[dg.SensorDefinitio
         name="failed_runs_free_their_work",
         default_status=status,
         minimum_interval_seconds=10,
-        description="Frees the work that a failed run had leased: AI jobs, front pages, raw partitions.",
+        description="Frees what a failed run had leased: AI jobs, front pages, raw partitions, recipes.",
     )
     def on_failure(
-        context: dg.RunFailureSensorContext, postgres: PostgresResource, alerts: AlertResource
+        context: dg.RunFailureSensorContext,
+        postgres: PostgresResource,
+        mongo: MongoResource,
+        alerts: AlertResource,
     ) -> None:
         _free(context.dagster_run.run_id, postgres, context.log)
         _fail_raw_files(context, postgres, alerts, environment)
+        _free_recipes(context.dagster_run, postgres, mongo, context.log)
 
     @dg.run_status_sensor(
         name="canceled_runs_free_their_work",
@@ -48,10 +54,14 @@ def run_status_sensors(is_on: bool, environment: str) -> list[dg.SensorDefinitio
         description="Frees the work that a canceled run had leased.",
     )
     def on_cancel(
-        context: dg.RunStatusSensorContext, postgres: PostgresResource, alerts: AlertResource
+        context: dg.RunStatusSensorContext,
+        postgres: PostgresResource,
+        mongo: MongoResource,
+        alerts: AlertResource,
     ) -> None:
         _free(context.dagster_run.run_id, postgres, context.log)
         _stop_raw_files(context, postgres, alerts, environment)
+        _free_recipes(context.dagster_run, postgres, mongo, context.log)
 
     return [on_failure, on_cancel]
 
@@ -62,6 +72,11 @@ def _free(run_id: str, postgres: PostgresResource, log: Logger) -> None:
         front_page_store.release(connection, run_id)
     if freed:
         log.info(f"freed {freed} AI jobs of run {run_id}")
+
+
+def _free_recipes(run: dg.DagsterRun, postgres: PostgresResource, mongo: MongoResource, log: Logger) -> None:
+    if freed := free_work_of(run, postgres, mongo):
+        log.info(f"freed {freed} recipes and batches of run {run.run_id}")
 
 
 def _fail_raw_files(

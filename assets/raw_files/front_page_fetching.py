@@ -16,9 +16,9 @@ from resources.guarded_fetch import AnsweredBadly, FetchRefused, GuardedFetcher
 from resources.robots import Robots
 
 CONCURRENCY = 16
-CLAIMED_AT_ONCE = 64
-# A claim of 64 is four rounds of sixteen, each with two addresses and a robots.txt of ten seconds at most.
-LEASE_SECONDS = 300.0
+CLAIMED_AT_ONCE = 32
+# Two rounds of sixteen. A hostile chain of redirects takes some 140 seconds, with a robots.txt at every hop.
+LEASE_SECONDS = 900.0
 
 Claims = Callable[[], Sequence[Claim]]
 

@@ -12,13 +12,12 @@ from pydantic import Field
 from assets.recipes import checks, job_report, prompt, recipe_store
 from assets.recipes.batch_kinds import EMBED, PARSE
 from assets.recipes.rules import RecipeRules
-from assets.recipes.stage_metrics import outcomes, stage
+from assets.recipes.stage_metrics import items, outcomes, stage
 from assets.recipes.statuses import Status
 from orchestration.failures import failures_by_owner
 from orchestration.partitions import recipe_days
 from orchestration.policies import OPENAI_POOL
 from resources.alerts import AlertResource
-from resources.api_failure import ApiFailure
 from resources.batches import BatchResource
 from resources.embeddings import EmbeddingResource
 from resources.mongo import MongoResource
@@ -40,6 +39,10 @@ class FetchConfig(dg.Config):
 
     limit: int | None = Field(default=None, ge=1, description="Recipes to ask for; FETCH_LIMIT where none.")
     sweep: bool = Field(default=False, description="Looks again at every recipe fetched before.")
+    force: bool = Field(
+        default=False,
+        description="Starts anew whatever this fetch meets, edited or not; with sweep, every known recipe.",
+    )
 
 
 class StageConfig(dg.Config):
@@ -68,15 +71,16 @@ def recipe_jobs(
         with stage(connection, pushgateway, "fetch"), api_failures():
             now = recipe_store.now(connection)
             limit = config.limit or recipe_rules.fetch_limit
-            fetched = fetch.fetch(db, recipe_api, run_id, limit, now, config.sweep)
-            outcomes(connection, "fetch", success=fetched.new + fetched.changed, skipped=fetched.unchanged)
+            fetched = fetch.fetch(db, recipe_api, run_id, limit, now, config.sweep, config.force)
+            started = fetched.new + fetched.changed
+            outcomes(connection, "fetch", success=started, skipped=fetched.unchanged, failed=fetched.unusable)
         counts = job_report.counts_by_status(db, run_id)
     return dg.MaterializeResult(
         metadata={
-            **_items(counts, Status.FETCHED),
+            **items(counts, Status.FETCHED),
             **{f"pass_{name}": amount for name, amount in asdict(fetched).items()},
             "runId": run_id,
-            "fetchedCount": fetched.new + fetched.changed,
+            "fetchedCount": started,
             "triggeredAt": now.isoformat(),
         }
     )
@@ -105,20 +109,13 @@ def recipe_parse_batches(
     from assets.recipes.batch_submission import Submitter
     from assets.recipes.parse_batches import ParseContent
 
+    run_id, job_ids = context.partition_key, config.job_ids or None
     with _stage(context, postgres, mongo, pushgateway, PARSE.submit_stage) as (connection, db, claimed_by):
         content = ParseContent(db, connection, parse_batches.model)
         submitted = Submitter(
-            content,
-            db,
-            connection,
-            parse_batches,
-            alerts,
-            recipe_rules,
-            context.partition_key,
-            claimed_by,
-            config.job_ids or None,
+            content, db, connection, parse_batches, alerts, recipe_rules, run_id, claimed_by, job_ids
         ).run()
-        counts = job_report.counts_by_status(db, context.partition_key)
+        counts = job_report.counts_by_status(db, run_id)
     return _result(counts, Status.PARSE_SUBMITTED, submitted)
 
 
@@ -144,20 +141,22 @@ def recipe_parse_results(
     from assets.recipes.batch_retrieval import Retriever
     from assets.recipes.parse_batches import ParseContent
 
+    run_id = context.partition_key
     with _stage(context, postgres, mongo, pushgateway, PARSE.retrieve_stage) as (connection, db, claimed_by):
         content = ParseContent(db, connection, parse_batches.model)
         retrieved = Retriever(
-            content, db, connection, parse_batches, alerts, recipe_rules, context.partition_key, claimed_by
+            content, db, connection, parse_batches, alerts, recipe_rules, run_id, claimed_by
         ).run()
-        counts = job_report.counts_by_status(db, context.partition_key)
+        counts = job_report.counts_by_status(db, run_id)
     return _result(counts, Status.PARSE_RETRIEVED, retrieved)
 
 
 @dg.asset(
     group_name=GROUP,
     owners=OWNERS,
-    kinds={"postgres"},
+    kinds={"postgres", "openai"},
     partitions_def=recipe_days,
+    pool=OPENAI_POOL,
     code_version="1",
     deps=[recipe_parse_results],
 )
@@ -174,39 +173,31 @@ def recipes(
 ) -> dg.MaterializeResult:
     """Recipes with their steps and recognised ingredients (recipe.recipe, …), one transaction each."""
     from assets.recipes.batch_gate import BatchGate
-    from assets.recipes.embedding_calls import embed_texts
+    from assets.recipes.embedding_calls import NotEmbedded, embed_names
     from assets.recipes.persist import persist
 
+    run_id, job_ids, rules = context.partition_key, config.job_ids or None, recipe_rules
+    told: dict[str, int | str] = {}
     with _stage(context, postgres, mongo, pushgateway, "persist") as (connection, db, claimed_by):
+        gate = BatchGate(connection, embeddings.gate_key, alerts, rules.gate_probe_minutes)
 
         def embed(names: Sequence[str]) -> dict[str, recipe_store.Vector]:
-            vectors = embed_texts(connection, embeddings, names, recipe_rules.cap_usd)
-            return dict(zip(names, vectors, strict=True))
+            return embed_names(db, connection, embeddings, gate, names, rules.cap_usd)
 
+        origin, model = recipe_api.origin, embeddings.model
         try:
-            stored = persist(
-                db,
-                connection,
-                context.partition_key,
-                claimed_by,
-                recipe_api.origin,
-                embeddings.model,
-                embed,
-                config.job_ids or None,
-            )
-        except ApiFailure as failure:
-            gate = BatchGate(connection, embeddings.gate_key, alerts, recipe_rules.gate_probe_minutes)
-            gate.shut_for(failure)
-            raise
-        counts = job_report.counts_by_status(db, context.partition_key)
-        recipes_, published, embedded = recipe_store.counts_of_run(connection, context.partition_key)
-        methods = recipe_store.match_methods_of_run(connection, context.partition_key)
+            stored = persist(db, connection, run_id, claimed_by, origin, model, embed, job_ids)
+            told |= {"pass_stored": stored.stored, "pass_failed": len(stored.failed), "stopped_by": "nothing"}
+        except NotEmbedded as reason:
+            told["stopped_by"] = str(reason)
+        counts = job_report.counts_by_status(db, run_id)
+        stored_, published, embedded = recipe_store.counts_of_run(connection, run_id)
+        methods = recipe_store.match_methods_of_run(connection, run_id)
     return dg.MaterializeResult(
         metadata={
-            **_items(counts, Status.PERSISTED),
-            "pass_stored": stored.stored,
-            "pass_failed": len(stored.failed),
-            "recipes": recipes_,
+            **items(counts, Status.PERSISTED),
+            **told,
+            "recipes": stored_,
             "published": published,
             "embedded": embedded,
             **{f"matched_{method}": amount for method, amount in methods.items()},
@@ -237,20 +228,13 @@ def recipe_embedding_batches(
     from assets.recipes.batch_submission import Submitter
     from assets.recipes.embed_batches import EmbedContent
 
+    run_id, job_ids = context.partition_key, config.job_ids or None
     with _stage(context, postgres, mongo, pushgateway, EMBED.submit_stage) as (connection, db, claimed_by):
         content = EmbedContent(db, connection, embed_batches.model)
         submitted = Submitter(
-            content,
-            db,
-            connection,
-            embed_batches,
-            alerts,
-            recipe_rules,
-            context.partition_key,
-            claimed_by,
-            config.job_ids or None,
+            content, db, connection, embed_batches, alerts, recipe_rules, run_id, claimed_by, job_ids
         ).run()
-        counts = job_report.counts_by_status(db, context.partition_key)
+        counts = job_report.counts_by_status(db, run_id)
     return _result(counts, Status.EMBED_SUBMITTED, submitted)
 
 
@@ -277,13 +261,14 @@ def recipe_embeddings(
     from assets.recipes.batch_retrieval import Retriever
     from assets.recipes.embed_batches import EmbedContent
 
+    run_id = context.partition_key
     with _stage(context, postgres, mongo, pushgateway, EMBED.retrieve_stage) as (connection, db, claimed_by):
         content = EmbedContent(db, connection, embed_batches.model)
         retrieved = Retriever(
-            content, db, connection, embed_batches, alerts, recipe_rules, context.partition_key, claimed_by
+            content, db, connection, embed_batches, alerts, recipe_rules, run_id, claimed_by
         ).run()
-        counts = job_report.counts_by_status(db, context.partition_key)
-        check = checks.found(connection, embed_batches.model, context.partition_key)
+        counts = job_report.counts_by_status(db, run_id)
+        check = checks.found(connection, embed_batches.model, run_id)
     result = _result(counts, Status.EMBED_RETRIEVED, retrieved)
     return dg.MaterializeResult(metadata=result.metadata, check_results=[check])
 
@@ -309,17 +294,4 @@ def _stage(
 def _result(counts: Mapping[Status, int], done: Status, outcome: "DataclassInstance") -> dg.MaterializeResult:
     told = {f"pass_{name}": value for name, value in asdict(outcome).items() if isinstance(value, int)}
     reason = getattr(outcome, "reason", None)
-    return dg.MaterializeResult(metadata={**_items(counts, done), **told, "stopped_by": reason or "nothing"})
-
-
-def _items(counts: Mapping[Status, int], done: Status) -> dict[str, int]:
-    """How the day's job records stand, seen from the status that the stage leaves them in."""
-    order = list(Status)
-    ended = Status.FAILED
-    return {
-        "items_done": sum(
-            counts[one] for one in order if one is not ended and order.index(one) >= order.index(done)
-        ),
-        "items_waiting": sum(counts[one] for one in order if order.index(one) < order.index(done)),
-        "items_failed": counts[ended],
-    }
+    return dg.MaterializeResult(metadata={**items(counts, done), **told, "stopped_by": reason or "nothing"})

@@ -1,6 +1,7 @@
 """How a batch ends: its money settled and counted once, its jobs moved on, its files deleted last."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from assets.recipes import batch_intents, batch_queue_store, batch_store, job_store, recipe_store
@@ -34,21 +35,32 @@ def renew(run: BatchContext, intent: BatchIntent) -> None:
         raise BatchLost
 
 
-def claim(run: BatchContext, intent: BatchIntent, job_ids: Sequence[str] | None = None) -> list[Job]:
-    """The batch's jobs that wait for its results, or those of them, a chunk at most."""
+@contextmanager
+def claimed(
+    run: BatchContext, intent: BatchIntent, job_ids: Sequence[str] | None = None
+) -> Iterator[list[Job]]:
+    """The batch's jobs that wait for its results, or those of them, a chunk at most.
+
+    Where the block fails, those that are not finished in it wait again.
+    """
     stages, now = run.content.stages, recipe_store.now(run.connection)
-    limit = CHUNK if job_ids is None else len(job_ids)
-    return job_store.claim(
+    jobs = job_store.claim(
         run.db,
         None,
         stages.submitted,
         stages.retrieving,
         run.claimed_by,
         now,
-        limit=limit,
+        limit=CHUNK if job_ids is None else len(job_ids),
         job_ids=job_ids,
         batch_id=intent.batch_id,
     )
+    try:
+        yield jobs
+    except BaseException:
+        ids = [job.id for job in jobs]
+        job_store.give_back(run.db, ids, stages.retrieving, stages.submitted, run.claimed_by)
+        raise
 
 
 def fail_lines(run: BatchContext, errors: Mapping[str, str]) -> int:
@@ -63,7 +75,7 @@ def fail_lines(run: BatchContext, errors: Mapping[str, str]) -> int:
 
 def fail_all(run: BatchContext, intent: BatchIntent, reason: str) -> int:
     """How many of the batch's jobs still waited for its results, and are failed for the reason."""
-    return sum(fail_lines(run, dict.fromkeys(ids, reason)) for ids in _waiting(run, intent))
+    return _for_all(run, intent, lambda ids: fail_lines(run, dict.fromkeys(ids, reason)))
 
 
 def has_jobs(run: BatchContext, intent: BatchIntent) -> bool:
@@ -142,19 +154,22 @@ def _mark_failed(run: BatchContext, intent: BatchIntent, error: str, state: Batc
     batch_intents.delete_left_files(run, intent.id)
 
 
-def _waiting(run: BatchContext, intent: BatchIntent) -> Iterator[list[str]]:
-    """The batch's waiting jobs, claimed, a chunk at a time."""
-    renew(run, intent)
-    while jobs := claim(run, intent):
-        yield [job.id for job in jobs]
-        renew(run, intent)
-
-
 def _send_again(run: BatchContext, intent: BatchIntent) -> int:
     retrieving = run.content.stages.retrieving
-    return sum(
-        batch_queue_store.send_again(run.db, ids, retrieving, run.claimed_by) for ids in _waiting(run, intent)
+    return _for_all(
+        run, intent, lambda ids: batch_queue_store.send_again(run.db, ids, retrieving, run.claimed_by)
     )
+
+
+def _for_all(run: BatchContext, intent: BatchIntent, move: Callable[[list[str]], int]) -> int:
+    """Claims and moves what waits for the batch's results, a chunk at a time; how many were moved."""
+    moved = 0
+    while True:
+        renew(run, intent)
+        with claimed(run, intent) as jobs:
+            if not jobs:
+                return moved
+            moved += move([job.id for job in jobs])
 
 
 def _settle(run: BatchContext, intent: BatchIntent, usage: Usage) -> bool:

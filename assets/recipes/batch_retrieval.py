@@ -224,14 +224,8 @@ class Retriever:
         }
         unusable = self._content.read_ingredients(intent, of_ingredients)
         self._outcome.ingredients += len(of_ingredients) - len(unusable)
-        jobs = batch_ending.claim(run, intent, list(of_jobs))
-        try:
+        with batch_ending.claimed(run, intent, list(of_jobs)) as jobs:
             self._store(run, self._content.read(intent, jobs, of_jobs))
-        except BaseException:
-            ids = [job.id for job in jobs]
-            stages = self._stages
-            job_store.give_back(self._db, ids, stages.retrieving, stages.submitted, self._claimed_by)
-            raise
 
     def _store(self, run: BatchContext, read: Read) -> None:
         stages, now = self._stages, self._now()
@@ -251,10 +245,9 @@ class Retriever:
         bad = iter(answers.bad)
         while ids := list(islice(bad, CHUNK)):
             batch_ending.renew(run, intent)
-            jobs = batch_ending.claim(run, intent, ids)
-            self._outcome.failed += batch_ending.fail_lines(
-                run, {job.id: answers.bad[job.id] for job in jobs}
-            )
+            with batch_ending.claimed(run, intent, ids) as jobs:
+                reasons = {job.id: answers.bad[job.id] for job in jobs}
+                self._outcome.failed += batch_ending.fail_lines(run, reasons)
         self._outcome.failed += batch_ending.fail_all(run, intent, reason)
 
     def _model_of(self, intent: BatchIntent) -> Model:

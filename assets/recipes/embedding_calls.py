@@ -1,17 +1,32 @@
 """Vectors asked for at once, outside a batch: of names that no spelling tells, and of what is searched."""
 
+import logging
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import psycopg
 
+from assets.recipes import batch_store
+from assets.recipes.batch_gate import BatchGate
+from assets.recipes.batch_room import BUDGET
 from assets.recipes.recipe_store import SimilarRecipe, Vector, recipes_similar_to_vector
 from resources import spending
-from resources.api_failure import ApiFailure
+from resources.api_failure import FAIL, ApiFailure
 from resources.embeddings import EmbeddingResource
+from resources.errors import SpendingCapReached
 from resources.spending import Usage
 
+if TYPE_CHECKING:
+    from assets.recipes.job_store import Mongo
+
+log = logging.getLogger("granary.recipes")
+
 PIPELINE = "recipes"
+
+
+class NotEmbedded(Exception):
+    """No vector can be had now; the message is the reason, such as QUOTA, BUDGET or the API's code."""
 
 
 def embed_texts(
@@ -35,6 +50,39 @@ def embed_texts(
         spending.settle(connection, PIPELINE, embeddings.model, reservation, usage)
         vectors.extend(found)
     return vectors
+
+
+def embed_names(
+    db: "Mongo",
+    connection: psycopg.Connection,
+    embeddings: EmbeddingResource,
+    gate: BatchGate,
+    names: Sequence[str],
+    cap_usd: Decimal | None,
+) -> dict[str, Vector]:
+    """The names' vectors, asked for where the gate lets them pass. Raises NotEmbedded.
+
+    None where the API takes one of the texts for unusable: these names are then known by their spelling only.
+    """
+    if shut := gate.pass_():
+        raise NotEmbedded(shut.reason)
+    try:
+        vectors = embed_texts(connection, embeddings, names, cap_usd)
+    except SpendingCapReached as reached:
+        gate.asked_nothing()
+        if not batch_store.open_batches(db):  # one that ends may give money back
+            gate.shut(BUDGET, str(reached))
+        raise NotEmbedded(BUDGET) from None
+    except ApiFailure as failure:
+        if failure.verdict.effect == FAIL:
+            gate.answered()
+            log.warning("%d names of ingredients have no vector: %s", len(names), failure.code)
+            return {}
+        gate.shut_for(failure)
+        gate.asked_nothing()
+        raise NotEmbedded(failure.verdict.reason or failure.code) from None
+    gate.answered()
+    return dict(zip(names, vectors, strict=True))
 
 
 def recipes_similar_to(

@@ -56,27 +56,35 @@ class Fetched:
 
 
 def fetch(
-    db: "Mongo", api: RecipeApiResource, run_id: str, limit: int, now: datetime, sweep: bool = False
+    db: "Mongo",
+    api: RecipeApiResource,
+    run_id: str,
+    limit: int,
+    now: datetime,
+    sweep: bool = False,
+    force: bool = False,
 ) -> Fetched:
     """Fetches the next `limit` recipes behind the cursor; a sweep looks again at all before it, too.
 
-    A short page moves the cursor by what it had, so that what the source adds later is not skipped. Raises
-    FetchFailed where the API does not answer, and as `read_answer` does; what was stored by then stays, and
-    the cursor is behind it.
+    What is known starts anew where the source edited it, with `force` in any case. A short page moves the
+    cursor by what it had, so that what the source adds later is not skipped. Raises FetchFailed where the
+    API does not answer, and as `read_answer` does; what was stored by then stays, and the cursor is behind
+    it.
     """
     fetched = Fetched()
     last = fetch_store.cursor(db, SOURCE)
     if sweep:
         position = 0
         while position < last:
-            rows = _page(db, api, run_id, position + 1, min(position + MOST_ROWS_A_CALL, last), now, fetched)
+            wanted = min(position + MOST_ROWS_A_CALL, last)
+            rows = _page(db, api, run_id, position + 1, wanted, now, fetched, force)
             if not rows:
                 break
             position += rows
     end = last + limit
     while last < end:
         wanted = min(last + MOST_ROWS_A_CALL, end)
-        rows = _page(db, api, run_id, last + 1, wanted, now, fetched)
+        rows = _page(db, api, run_id, last + 1, wanted, now, fetched, force)
         if not rows:
             break
         short = last + rows < wanted
@@ -95,12 +103,13 @@ def _page(
     end: int,
     now: datetime,
     fetched: Fetched,
+    force: bool,
 ) -> int:
     """Stores the rows `start` to `end`, both included, from 1; how many of these the API sent."""
     page: RecipePage = read_answer(api.get(source_url(api.base_url, api.key(), start, end)))
     usable = [row for row in page.rows if sum(map(len, row.values())) <= MOST_ROW_CHARACTERS]
     rows = [FetchedRow(row["RCP_SEQ"], row, raw_hash(row)) for row in usable]
-    counts = fetch_store.store_fetched(db, SOURCE, run_id, rows, now)
+    counts = fetch_store.store_fetched(db, SOURCE, run_id, rows, now, force)
     fetched.calls += 1
     fetched.received += page.received
     fetched.unusable += page.unusable + len(page.rows) - len(usable)

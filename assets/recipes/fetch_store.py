@@ -25,12 +25,12 @@ _MADE_FROM_AN_EARLIER_ROW = (
 
 
 def store_fetched(
-    db: "Mongo", source: str, run_id: str, rows: Iterable[FetchedRow], now: datetime
+    db: "Mongo", source: str, run_id: str, rows: Iterable[FetchedRow], now: datetime, force: bool = False
 ) -> FetchCounts:
     """Stores rows of the source under the partition `run_id`; tuples do as well.
 
     An unknown row becomes a job; one that the source edited is refreshed and restarted, whatever its job was
-    at; any other is left alone. Of a row that comes twice the last one counts.
+    at; any other is left alone, or with `force` restarted too. Of a row that comes twice the last one counts.
     """
     new = changed = seen = 0
     for chunk in chunks(rows):
@@ -39,12 +39,14 @@ def store_fetched(
         found = db[JOBS].find(wanted, {"source_id": 1, "raw_hash": 1}, batch_size=ONE_ANSWER)
         known = {job["source_id"]: job["raw_hash"] for job in found}
         unknown = [row for row in latest.values() if row.source_id not in known]
-        edited = [row for row in latest.values() if known.get(row.source_id, row.raw_hash) != row.raw_hash]
+        edited = [
+            row for id_, row in latest.items() if id_ in known and (force or known[id_] != row.raw_hash)
+        ]
         inserted = _insert(db, source, run_id, unknown, now)
         # What another fetch inserted between the look and now may be of another version.
         edited += [row for row in unknown if row.source_id not in inserted]
         new += len(inserted)
-        changed += _restart(db, source, run_id, edited, now)
+        changed += _restart(db, source, run_id, edited, now, force)
         seen += len(latest)
     return FetchCounts(new, changed, seen - new - changed)
 
@@ -94,14 +96,17 @@ def _insert(db: "Mongo", source: str, run_id: str, rows: Sequence[FetchedRow], n
     return {rows[upserted["index"]].source_id for upserted in result["upserted"]}
 
 
-def _restart(db: "Mongo", source: str, run_id: str, rows: Sequence[FetchedRow], now: datetime) -> int:
+def _restart(
+    db: "Mongo", source: str, run_id: str, rows: Sequence[FetchedRow], now: datetime, force: bool
+) -> int:
     from pymongo import UpdateOne
 
     if not rows:
         return 0
     writes = [
         UpdateOne(
-            {"source": source, "source_id": row.source_id, "raw_hash": {"$ne": row.raw_hash}},
+            {"source": source, "source_id": row.source_id}
+            | ({} if force else {"raw_hash": {"$ne": row.raw_hash}}),
             {"$set": _fresh(row, run_id, now), "$unset": dict.fromkeys(_MADE_FROM_AN_EARLIER_ROW, "")},
         )
         for row in rows

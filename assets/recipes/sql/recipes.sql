@@ -187,7 +187,7 @@ WHERE id IN (
                AND embedding_intent <> ALL(%(open_intents)s::text[])))
       AND NOT EXISTS (SELECT FROM recipe.ingredient_embedding AS known
                       WHERE known.ingredient_id = ingredient.id AND known.embedding_model = %(model)s)
-    ORDER BY id LIMIT %(limit)s FOR UPDATE)
+    ORDER BY id LIMIT %(limit)s FOR NO KEY UPDATE)
 RETURNING id, name;
 
 -- name: hand_over_ingredients

@@ -80,7 +80,10 @@ def end_run(
         dagster_event=dg.DagsterEvent(kind.value, ended_job.name),
         dagster_instance=instance,
         dagster_run=run,
-        resources={"postgres": PostgresResource(database_url=database_url)},
+        resources={
+            **(definitions.resources or {}),
+            "postgres": PostgresResource(database_url=database_url),
+        },
     )
     sensor = definitions.get_repository_def().get_sensor_def(name)
     assert isinstance(sensor, dg.RunStatusSensorDefinition)

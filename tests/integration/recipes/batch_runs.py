@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import psycopg
+import pytest
+from pydantic import PrivateAttr
 
 from assets.recipes import recipe_store
 from assets.recipes.batch_kinds import BatchContent
@@ -24,7 +27,7 @@ from assets.recipes.rules import RecipeRules
 from assets.recipes.statuses import Status
 from local_stack.recipe_api.recipes import recipe_rows
 from resources.alerts import AlertResource
-from resources.batches import BatchResource
+from resources.batches import BatchApi, BatchResource
 from resources.gate import GateKey
 from tests.integration.recipes.job_records import DAY, SOURCE, Mongo, put_jobs
 from tests.integration.resources.asking import KEY
@@ -46,6 +49,18 @@ def no_batches(openai_api: StandIn) -> Iterator[StandIn]:
         openai_api.post("reset", batches=True)
 
 
+class OneClient(BatchResource):
+    """Opens one client for all runs of a test: each costs its certificates, a tenth of a second."""
+
+    _opened: BatchApi | None = PrivateAttr(default=None)
+
+    @contextmanager
+    def open(self) -> Iterator[BatchApi]:
+        if self._opened is None:
+            self._opened = BatchApi(self._new_client(), self._failures)
+        yield self._opened
+
+
 class Runs:
     """The batch stages against one stand-in, one Postgres and one MongoDB."""
 
@@ -53,6 +68,7 @@ class Runs:
         self.db = db
         self.connection = connection
         self._url = url
+        self._resources: dict[tuple[str, int, str], BatchResource] = {}
 
     def submit(
         self,
@@ -80,7 +96,12 @@ class Runs:
 
     def _resource(self, kind: str, timeout_ms: int, api_key: str) -> BatchResource:
         model = CHAT_MODEL if kind == "parse" else EMBEDDING_MODEL
-        return BatchResource(model=model, base_url=f"{self._url}/v1", timeout_ms=timeout_ms, api_key=api_key)
+        settings: dict[str, Any] = {
+            "base_url": f"{self._url}/v1",
+            "timeout_ms": timeout_ms,
+            "api_key": api_key,
+        }
+        return self._resources.setdefault((kind, timeout_ms, api_key), OneClient(model=model, **settings))
 
     def _parts(
         self, kind: str, run: str, changes: dict[str, Any], connection: psycopg.Connection | None = None
@@ -95,7 +116,7 @@ class Runs:
 
 
 def fetched(db: Mongo, count: int) -> list[str]:
-    """The ids of the first so many jobs, fetched where they are new; always the same, and so are their lines."""
+    """The ids of the first so many jobs, fetched where they are new; the same in every test."""
     ids = [f"job-{number:03}" for number in range(1, count + 1)]
     known = {job["_id"] for job in db[JOBS].find({}, {"_id": 1})}
     for place, job_id in enumerate(ids):
@@ -167,15 +188,25 @@ def created(openai_api: StandIn) -> list[str]:
 
 def files(url: str) -> list[str]:
     """The names of the files at the provider."""
-    import httpx
+    return [one["filename"] for one in _ask(url, "files", order="desc").json()["data"]]
 
-    answer = httpx.get(f"{url}/v1/files", headers={"Authorization": f"Bearer {KEY}"})
-    return [one["filename"] for one in answer.raise_for_status().json()["data"]]
+
+def uploaded(url: str) -> list[bytes]:
+    """The contents of the input files, oldest first."""
+    listed = _ask(url, "files", purpose="batch", order="asc").json()["data"]
+    return [_ask(url, f"files/{one['id']}/content").content for one in listed]
+
+
+def _ask(url: str, what: str, **query: str) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {KEY}"}
+    with httpx.Client(verify=False, headers=headers) as http:
+        return http.get(f"{url}/v1/{what}", params=query).raise_for_status()
 
 
 def money(connection: psycopg.Connection) -> dict[str, Any]:
-    """Today's row of spending: reserved and spent."""
-    row = connection.execute("SELECT reserved_usd, spent_usd FROM granary.spending_day").fetchone()
+    """What is reserved and spent, of all days: a test's clock may be ahead of midnight."""
+    both = "SELECT sum(reserved_usd), sum(spent_usd) FROM granary.spending_day HAVING count(*) > 0"
+    row = connection.execute(both).fetchone()
     return dict(zip(("reserved", "spent"), row or (0, 0), strict=True))
 
 
@@ -193,3 +224,17 @@ def stage_total(connection: psycopg.Connection, stage: str, outcome: str) -> flo
 
 def batch_id_of(jobs: Sequence[dict[str, Any]], field: str = "parse_batch_id") -> set[str]:
     return {job[field] for job in jobs if field in job}
+
+
+def assert_settled(connection: psycopg.Connection, openai_api: StandIn) -> None:
+    """Nothing is reserved any more, and what was spent and counted is what the provider has charged, once."""
+    charged = [one for one in openai_api.get("ledger")["entries"] if one["custom_id"]]
+    booked = money(connection)
+    assert booked["reserved"] == 0
+    assert float(booked["spent"]) == pytest.approx(sum(one["cost_usd"] for one in charged), abs=1e-8)
+    written = [one for one in charged if one["endpoint"] == "chat/completions"]
+    name = "recipe_ingestion_llm_tokens_total"
+    used = [counter(connection, name, token_type=one) for one in ("input", "output", "total")]
+    given = sum(one["prompt_tokens"] for one in written)
+    output = sum(one["completion_tokens"] for one in written)
+    assert used == [given, output, given + output]

@@ -16,6 +16,7 @@ from tests.integration.recipes.batch_runs import (
     CHAT_MODEL,
     EMBEDDING_MODEL,
     Runs,
+    assert_settled,
     counter,
     created,
     fetched,
@@ -56,18 +57,6 @@ def errors(db: Mongo) -> Counter[str]:
     return Counter(job["error_message"] for job in jobs_of(db) if "error_message" in job)
 
 
-def is_settled_once(connection: psycopg.Connection, api: StandIn) -> None:
-    """Nothing is reserved any more, and what was spent is what the provider has charged."""
-    charged = [one for one in api.get("ledger")["entries"] if one["custom_id"]]
-    cost = sum(one["cost_usd"] for one in charged)
-    booked = money(connection)
-    assert booked["reserved"] == 0 and float(booked["spent"]) == pytest.approx(cost, abs=1e-8)
-    used = tokens(connection)
-    assert used["input"] == sum(one["prompt_tokens"] for one in charged)
-    assert used["output"] == sum(one["completion_tokens"] for one in charged)
-    assert used["total"] == used["input"] + used["output"]
-
-
 def test_a_completed_batch_becomes_parsed_recipes(db: Mongo, runs: Runs, api: StandIn) -> None:
     fetched(db, 5)
     runs.submit()
@@ -84,7 +73,7 @@ def test_a_completed_batch_becomes_parsed_recipes(db: Mongo, runs: Runs, api: St
     assert (intent["state"], intent["last_status"]) == ("retrieved", "completed")
     assert intent["counts"] == {"good": 5, "bad": 0, "unknown": 0, "doubled": 0, "unreadable": 0}
     assert intent["usage"]["input"] == tokens(runs.connection)["input"] == taken.input_tokens > 0
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
     assert files(api.url) == [] and stage_total(runs.connection, "parse-retrieve", "success") == 5
     calls = len(api.get("ledger")["entries"])
     again = runs.retrieve(run="run-2:0")
@@ -115,13 +104,13 @@ def test_both_files_are_read_and_bad_lines_go_back_with_a_reason(
     assert set(errors(db)) == {"status:500", "missing"}
     assert not any("parse_batch_id" in job for job in jobs_of(db) if job["status"] == "fetched")
     assert stage_total(runs.connection, "parse-retrieve", "failed") == taken.failed
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
     api.clear_faults()
     assert runs.submit().lines == taken.failed, "only what is unfinished is sent again"
     api.post("batches/advance")
     runs.retrieve()
     assert states(db) == {"parse_retrieved": 20}
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
 
 
 @pytest.mark.parametrize("empty_file_ids", [False, True])
@@ -134,7 +123,7 @@ def test_a_completed_batch_may_hold_only_failed_lines(
     api.post("batches/advance")
     assert runs.retrieve().failed == 3
     assert states(db) == {"fetched": 3} and errors(db) == {"status:500": 3}
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +141,7 @@ def test_a_batch_that_did_not_finish_delivers_what_it_has(
     assert states(db) == {"parse_retrieved": taken.good, "fetched": 12 - taken.good}
     assert set(errors(db)) == reasons
     assert intents(db)[0]["last_status"] == status
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
 
 
 def test_a_failed_batch_counts_a_retry_for_all_and_costs_nothing(db: Mongo, runs: Runs, api: StandIn) -> None:
@@ -223,44 +212,38 @@ def test_a_status_that_nobody_knows_is_under_way_and_warned_about_once(
     assert runs.retrieve().good == 2
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        ({"content": "truncated"}, "finish:length"),
-        ({"content": "refusal"}, "refused"),
-        ({"content": "content_filter"}, "finish:content_filter"),
-        ({"content": "not_json"}, "unusable: no JSON"),
-        ({"raw": "[]"}, "unusable: no JSON object"),
-        ({"raw": '{"title": "찜"}'}, "unusable: ingredients: missing"),
-        ({"raw": ""}, "empty"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_an_answer_that_is_no_recipe_goes_back_with_its_reason(
-    db: Mongo, runs: Runs, api: StandIn, fault: dict[str, Any], reason: str
-) -> None:
-    fetched(db, 2)
-    api.fault(endpoint="chat/completions", times=1, **fault)
+def test_answers_that_are_no_recipe_go_back_with_their_reasons(db: Mongo, runs: Runs, api: StandIn) -> None:
+    faults: dict[str, dict[str, Any]] = {
+        "finish:length": {"content": "truncated"},
+        "refused": {"content": "refusal"},
+        "finish:content_filter": {"content": "content_filter"},
+        "unusable: no JSON": {"content": "not_json"},
+        "unusable: no JSON object": {"raw": "[]"},
+        "unusable: ingredients: missing": {"raw": '{"title": "찜"}'},
+        "empty": {"raw": ""},
+    }
+    ids = fetched(db, len(faults) + 1)
+    for fault in faults.values():
+        api.fault(endpoint="chat/completions", times=1, **fault)
     runs.submit()
     api.post("batches/advance")
     taken = runs.retrieve()
-    assert (taken.good, taken.failed) == (1, 1) and errors(db) == {reason: 1}
-    is_settled_once(runs.connection, api)
+    assert (taken.good, taken.failed) == (1, len(faults))
+    reasons = {job["_id"]: job.get("error_message") for job in jobs_of(db)}
+    assert reasons == dict(zip(ids, [*faults, None], strict=True))
+    assert_settled(runs.connection, api)
 
 
-@pytest.mark.parametrize("content", ["markdown_fence", "number_for_text", "nul", "lone_surrogate"])
-def test_an_answer_with_a_small_fault_is_a_recipe_all_the_same(
-    db: Mongo, runs: Runs, api: StandIn, content: str
-) -> None:
-    fetched(db, 1)
-    api.fault(endpoint="chat/completions", content=content)
+def test_answers_with_small_faults_are_recipes_all_the_same(db: Mongo, runs: Runs, api: StandIn) -> None:
+    fetched(db, 4)
+    for content in ("markdown_fence", "number_for_text", "nul", "lone_surrogate"):
+        api.fault(endpoint="chat/completions", content=content, times=1)
     runs.submit()
     api.post("batches/advance")
-    assert runs.retrieve().good == 1
-    stored = json.dumps(jobs_of(db)[0]["retrieved_data"], ensure_ascii=False)
-    assert "\\u0000" not in stored and stored.encode()
-    if content == "number_for_text":
-        assert "0.5" in [one["quantity"] for one in jobs_of(db)[0]["retrieved_data"]["ingredients"]]
+    assert runs.retrieve().good == 4
+    stored = [job["retrieved_data"] for job in jobs_of(db)]
+    assert "\\u0000" not in json.dumps(stored) and json.dumps(stored, ensure_ascii=False).encode()
+    assert "0.5" in [one["quantity"] for one in stored[1]["ingredients"]]
 
 
 # --- interruptions ------------------------------------------------------------------------------------------
@@ -274,7 +257,7 @@ def test_a_download_that_breaks_off_leaves_all_for_the_next_run(db: Mongo, runs:
     taken = runs.retrieve()
     assert taken.reason is not None and states(db) == {"parse_submitted": 3}
     assert runs.retrieve(run="run-2:0").good == 3
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
 
 
 def test_one_batch_that_fails_does_not_keep_the_others(db: Mongo, runs: Runs, api: StandIn) -> None:
@@ -328,31 +311,33 @@ def test_files_that_cannot_be_deleted_now_are_deleted_by_a_later_run(
 
 
 @pytest.mark.parametrize(
-    "point",
+    ("when", "owner", "name"),
     [
-        (batch_retrieval.Retriever, "_take_chunk"),
-        (job_store, "finish_each"),
-        (batch_ending, "has_jobs"),
-        (batch_spending, "settle"),
-        (batch_store, "mark_retrieved"),
+        ("before", batch_retrieval.Retriever, "_take_chunk"),
+        ("before", job_store, "finish_each"),
+        ("after", job_store, "finish_each"),
+        ("before", job_store, "fail_lines"),
+        ("before", batch_spending, "settle"),
+        ("after", batch_spending, "settle"),
+        ("before", batch_store, "mark_retrieved"),
+        ("after", batch_store, "mark_retrieved"),
     ],
-    ids=lambda point: point[1],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-@pytest.mark.parametrize("when", ["before", "after"])
 def test_an_interrupted_retrieval_is_taken_up_by_the_next_run(
     db: Mongo,
     runs: Runs,
     api: StandIn,
     monkeypatch: pytest.MonkeyPatch,
-    point: tuple[Any, str],
     when: str,
+    owner: Any,
+    name: str,
 ) -> None:
     monkeypatch.setattr(batch_retrieval, "CHUNK", 2)
     fetched(db, 5)
     api.fault(endpoint="chat/completions", status=500, times=1)
     runs.submit()
     api.post("batches/advance")
-    owner, name = point
     real = getattr(owner, name)
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:
@@ -367,7 +352,7 @@ def test_an_interrupted_retrieval_is_taken_up_by_the_next_run(
     runs.retrieve(run="run-2:0")
     assert states(db) == {"parse_retrieved": 4, "fetched": 1} and retries(db) == {0: 4, 1: 1}
     assert intents(db)[0]["state"] == "retrieved" and files(api.url) == []
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
 
 
 def test_a_second_run_leaves_a_batch_alone_that_the_first_is_at(
@@ -376,17 +361,17 @@ def test_a_second_run_leaves_a_batch_alone_that_the_first_is_at(
     fetched(db, 3)
     runs.submit()
     api.post("batches/advance")
-    real = batch_ending.claim
+    real = batch_ending.claimed
 
     def second_run(*args: Any) -> Any:
-        monkeypatch.setattr(batch_ending, "claim", real)
+        monkeypatch.setattr(batch_ending, "claimed", real)
         assert runs.retrieve(run="run-2:0").good == 0
         return real(*args)
 
-    monkeypatch.setattr(batch_ending, "claim", second_run)
+    monkeypatch.setattr(batch_ending, "claimed", second_run)
     assert runs.retrieve().good == 3
     assert len(ledger(api, "files/content")) == 1
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
 
 
 def test_a_run_that_has_lost_its_batch_stores_nothing_more(
@@ -410,7 +395,7 @@ def test_a_run_that_has_lost_its_batch_stores_nothing_more(
     taken = runs.retrieve()
     assert (taken.good, taken.held, taken.batches) == (2, 1, 0)
     assert states(db) == {"parse_retrieved": 4}
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
 
 
 def test_a_batch_whose_jobs_a_dead_run_holds_is_kept_until_they_are_free(
@@ -427,7 +412,7 @@ def test_a_batch_whose_jobs_a_dead_run_holds_is_kept_until_they_are_free(
     assert money(runs.connection)["reserved"] > 0
     (at,) = runs.connection.execute("SELECT (now() + interval '11 minutes')::text").fetchone() or ("",)
     assert runs.retrieve(run="run-2:0", connection=connect(at=at)).good == 1
-    is_settled_once(runs.connection, api)
+    assert_settled(runs.connection, api)
 
 
 def test_a_job_that_was_restarted_takes_no_answer_of_its_old_batch(
@@ -486,23 +471,25 @@ def test_vectors_are_stored_with_the_documents_that_they_are_of(db: Mongo, runs:
     assert tokens(runs.connection)["total"] == 0 and files(api.url) == []
 
 
-@pytest.mark.parametrize("vector", ["short", "zero", "nan", "missing"])
-def test_a_vector_that_is_none_goes_back(db: Mongo, runs: Runs, api: StandIn, vector: str) -> None:
-    persisted(db, runs.connection, "두부찜", "무조림")
-    api.fault(endpoint="embeddings", vector=vector, contains="두부찜")
+def test_vectors_that_are_none_go_back(db: Mongo, runs: Runs, api: StandIn) -> None:
+    kinds = {"두부찜": "short", "감자전": "zero", "가지볶음": "nan", "콩나물국": "missing"}
+    persisted(db, runs.connection, *kinds, "무조림")
+    for title, vector in kinds.items():
+        api.fault(endpoint="embeddings", vector=vector, contains=title)
     runs.submit("embed")
     api.post("batches/advance")
     taken = runs.retrieve("embed")
-    assert (taken.good, taken.failed) == (1, 1) and states(db) == {"embed_retrieved": 1, "persisted": 1}
+    assert (taken.good, taken.ingredients, taken.failed) == (1, 1, 4)
+    assert states(db) == {"embed_retrieved": 1, "persisted": 4} and retries(db) == {0: 1, 1: 4}
+    assert set(errors(db)) == {"vector: length", "vector: numbers", "empty"}
     assert [title for title, *_ in vectors(runs.connection)] == ["무조림"]
-    assert taken.ingredients == 1
     api.clear_faults()
-    assert runs.submit("embed").lines == 2, "the recipe, and the ingredient whose vector was none"
+    assert runs.submit("embed").lines == 8, "the recipes, and the ingredients whose vectors were none"
     api.post("batches/advance")
     runs.retrieve("embed")
-    assert states(db) == {"embed_retrieved": 2}
+    assert states(db) == {"embed_retrieved": 5}
     known = "SELECT count(*) FROM recipe.ingredient JOIN recipe.ingredient_embedding ON ingredient_id = id"
-    assert runs.connection.execute(known).fetchone() == (2,)
+    assert runs.connection.execute(known).fetchone() == (5,)
 
 
 def test_a_recipe_that_changed_meanwhile_is_sent_anew_and_no_retry_counts(

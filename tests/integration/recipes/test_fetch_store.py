@@ -52,6 +52,17 @@ def test_a_known_row_is_left_alone_whatever_its_job_is_at(status: Status, db: Mo
 
 
 @pytest.mark.parametrize("status", Status)
+def test_by_force_a_known_row_restarts_its_job_edited_or_not(status: Status, db: Mongo) -> None:
+    put_job(db, status, retry_count=2, retrieved_data={"title": "찌개"}, parse_batch_id="batch_1")
+    rows = [a_row("job"), a_row("new")]
+    counts = fetch_store.store_fetched(db, SOURCE, NEXT_DAY, rows, after_noon(9), force=True)
+    assert counts == FetchCounts(1, 1, 0)
+    restarted = record(db)
+    assert (restarted["status"], restarted["run_id"], restarted["retry_count"]) == ("fetched", NEXT_DAY, 0)
+    assert not {"retrieved_data", "parse_batch_id", "claimed_by"} & set(restarted)
+
+
+@pytest.mark.parametrize("status", Status)
 def test_an_edited_row_restarts_its_job_whatever_it_is_at(status: Status, db: Mongo) -> None:
     stamps = [f"{stage}_at" for stage in ("parse_submitted", "parse_retrieved", "persisted", "failed")]
     stamps += ["embed_submitted_at", "embed_retrieved_at"]

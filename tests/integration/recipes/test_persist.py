@@ -182,15 +182,18 @@ def test_an_error_in_the_middle_leaves_nothing_and_gives_the_job_back(
 
 
 def test_what_no_column_takes_fails_its_job_alone(db: Mongo, connection: psycopg.Connection) -> None:
+    connection.execute("ALTER TABLE recipe.recipe_ingredient ADD CHECK (note <> 'refused')")
     put_parsed(db, "a", "두부")
+    put_parsed(db, "check", used("새로운재료", note="refused"))
     put_parsed(db, "nul", "새로운재료", source_id="nul\x00")
     put_parsed(db, "shape", retrieved_data={"title": "두부찜", "ingredients": "두부"})
     put_parsed(db, "none", retrieved_data=None)
     put_parsed(db, "z", "새로운재료", "소금")
     outcome = persist_all(db, connection)
-    assert (outcome.stored, set(outcome.failed)) == (2, {"nul", "shape", "none"})
-    assert outcome.failed["nul"] == "not storable: DataError"
-    failed = dict.fromkeys(("nul", "shape", "none"), Status.FAILED)
+    reasons = {"check": "not storable: CheckViolation", "nul": "not storable: DataError"}
+    no_recipe = dict.fromkeys(("shape", "none"), "retrieved_data is no parsed recipe")
+    assert (outcome.stored, outcome.failed) == (2, {**reasons, **no_recipe})
+    failed = dict.fromkeys(outcome.failed, Status.FAILED)
     assert statuses(db) == {"a": Status.PERSISTED, "z": Status.PERSISTED, **failed}
     job = record(db, "nul")
     assert (job["retry_count"], job["error_message"]) == (3, "not storable: DataError")

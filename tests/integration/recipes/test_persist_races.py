@@ -170,3 +170,24 @@ def test_a_review_that_is_decided_while_its_recipe_is_stored_settles_it(
         assert decided[0].result(30) is True
     for job_id in ("a", "b"):
         assert ingredients_of(watcher, job_id) == [("숙주", "콩나물", "alias")]
+
+
+def test_a_decision_that_adds_an_ingredient_waits_for_its_turn(db: Mongo, connect: Connect) -> None:
+    watcher, writer, decider = connect(), connect(), connect()
+    put_parsed(db, "known", "콩나물")
+    persist_all(db, writer)
+    put_parsed(db, "a", "숙주")
+    persist_all(db, writer, Embedding({"숙주": ("콩나물", 0.87)}))
+    (review_id,) = watcher.execute("SELECT id FROM recipe.ingredient_review").fetchone() or (0,)
+
+    def reject() -> bool:
+        with decider.transaction():
+            return recipe_store.decide_review(decider, review_id, False)
+
+    with ThreadPoolExecutor(1) as threads:
+        with writer.transaction():
+            recipe_store.one_at_a_time(writer)
+            decided = threads.submit(reject)
+            until_waiting(watcher, 1)
+        assert decided.result(30) is True
+    assert ingredients_of(watcher, "a") == [("숙주", "숙주", "new")]
