@@ -26,6 +26,7 @@ MEASUREMENTS = {
     "memory": "benchmarks.run_memory",
     "raw_listing": "benchmarks.raw_listing",
     "raw_streaming": "benchmarks.raw_streaming",
+    "recipe_batches": "benchmarks.recipe_batches",
     "small_run": "benchmarks.small_run",
     "freshness": "benchmarks.freshness",
     "killed_runs": "benchmarks.killed_runs",

@@ -19,7 +19,7 @@ _LIVE = [
 def held_locks(instance: dg.DagsterInstance, job_name: str, max_seconds: float) -> set[str]:
     """The lock tags of the job's live runs; one past its maximum run time does not count as live."""
     records = instance.get_run_records(
-        dg.RunsFilter(job_name=job_name, statuses=_LIVE), limit=200, ascending=False
+        dg.RunsFilter(job_name=job_name, statuses=_LIVE), limit=2_000, ascending=False
     )
     return set(_locks(records, datetime.now(UTC).timestamp() - max_seconds))
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -14,7 +14,7 @@ from assets.recipes.batch_gate import BatchGate
 from assets.recipes.batch_kinds import EMBED, PARSE
 from assets.recipes.batch_room import BUDGET
 from assets.recipes.models import BatchIntent, BatchKind, WaitingWork
-from assets.recipes.rules import RecipeRules
+from assets.recipes.rules import STOPPED_TAG, RecipeRules
 from assets.recipes.statuses import LEASE_SECONDS, Status
 from orchestration.policies import LOCK_TAG, MAX_RETRIES_TAG, PRIORITY_TAG, RECIPES_MAX_SECONDS, SLOW_PRIORITY
 from resources import gate
@@ -54,6 +54,8 @@ ASKS_FOR = {
 STAGES = {BatchKind.PARSE: PARSE, BatchKind.EMBED: EMBED}
 FURTHEST_FIRST = (BatchKind.EMBED, BatchKind.PARSE)
 RUNS_A_TICK = 10
+REST = timedelta(minutes=5)
+"""An API that is away, or a fault of ours, is not met by a run a minute."""
 
 DayAndKind = tuple[str, BatchKind]
 
@@ -98,7 +100,9 @@ def why_none(seen: Seen) -> str:
     """Why a tick starts nothing, for whoever looks at the sensor."""
     if not seen.waiting and not seen.dead and not seen.over:
         return f"{seen.open} batches are open and none is over; nothing waits" + _reasons(seen.shut)
-    return "what is over or waits has a live run, or must wait" + _reasons({**seen.no_room, **seen.shut})
+    return "what is over or waits has a live run, rests, or must wait" + _reasons(
+        {**seen.no_room, **seen.shut}
+    )
 
 
 def recipes_sensors(is_on: bool, jobs: Iterable[Any]) -> list[dg.SensorDefinition]:
@@ -124,9 +128,7 @@ def recipes_sensors(is_on: bool, jobs: Iterable[Any]) -> list[dg.SensorDefinitio
             seen = _Look(connection, db, apis, alerts, recipe_rules).seen()
         if not any(_worth_a_run(seen)):
             return dg.SkipReason(why_none(seen))
-        held = {
-            lock for job in RECIPES_JOBS for lock in held_locks(context.instance, job, RECIPES_MAX_SECONDS)
-        }
+        held = {lock for job in RECIPES_JOBS for lock in _kept_back(context.instance, job)}
         runs = runs_to_start(seen, held, _next_tick(context))
         return dg.SensorResult(runs) if runs else dg.SkipReason(why_none(seen))
 
@@ -258,6 +260,13 @@ def _is_held(batch: BatchIntent, now: datetime) -> bool:
     """Whether a run takes in its results, or died over them less than a lease ago."""
     since = now - timedelta(seconds=LEASE_SECONDS)
     return batch.claimed_by is not None and batch.claimed_at is not None and batch.claimed_at >= since
+
+
+def _kept_back(instance: dg.DagsterInstance, job: str) -> set[str]:
+    """The locks of the job's live runs, and of those that could not go on a moment ago."""
+    lately = dg.RunsFilter(job_name=job, updated_after=datetime.now(UTC) - REST)
+    stopped = [run for run in instance.get_runs(lately, limit=100) if STOPPED_TAG in run.tags]
+    return {run.tags.get(LOCK_TAG, "") for run in stopped} | held_locks(instance, job, RECIPES_MAX_SECONDS)
 
 
 def _reasons(by_kind: Mapping[BatchKind, str]) -> str:

@@ -57,11 +57,15 @@ def raw_file_manifest(
         _start(connection, partition, context.run_id)
         found = scan.scan_partition(connection, opened, partition)
         if config.force:
-            store.forget_processing(connection, partition)
+            store.forget_processing(connection, [one.key for one in found.files.get(partition, [])])
         request = context.run.tags.get(partition_store.REQUEST_TAG)
         if request:  # not before: a run that cannot list leaves it waiting, or its `force` were lost
             partition_store.request_started(connection, int(request), context.run_id)
         counts = store.file_counts(connection, partition)
+    if not found.files:
+        context.log.warning(
+            "the bucket has no file of this partition: see that day, country and category are right"
+        )
     for key in found.near_misses:
         context.log.warning(f"a key that nearly fits is ignored: {key!r}")
     return dg.MaterializeResult(
@@ -106,13 +110,15 @@ def raw_domains(
         _start(connection, partition, context.run_id)
         outcome = process_files(connection, opened, partition, context.run_id, context.log.info)
         counts = store.file_counts(connection, partition)
-        check = checks.readable(store.failed_files(connection, partition))
+        failed = store.failed_files(connection, partition)
+        check = checks.readable(failed)
         nothing_read = counts.failed > 0 and not counts.processed + counts.finished_by_others
+        error = f"{NO_FILE_COULD_BE_READ}, the first: {failed[0][1]}" if failed else ""
         if nothing_read:
             failure = Failure(
                 type="RawDocumentUnreadable",
                 kind="PARTITION",
-                error=NO_FILE_COULD_BE_READ,
+                error=error,
                 environment=raw_files_rules.environment,
                 partition=context.partition_key,
                 run_id=context.run_id,
@@ -122,7 +128,7 @@ def raw_domains(
             context.log.warning("another run has taken this partition over; it says how the attempt ended")
     if nothing_read:
         context.log_event(_evaluation(context, check))
-        raise dg.Failure(description=NO_FILE_COULD_BE_READ, allow_retries=False)
+        raise dg.Failure(description=error, allow_retries=False)
     return dg.MaterializeResult(
         metadata={
             "items_done": counts.processed + counts.finished_by_others,

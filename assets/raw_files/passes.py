@@ -14,6 +14,7 @@ from resources.bucket import BucketResource
 from resources.errors import ServiceError, ServiceUnavailable
 
 SCAN_CAUSE = "raw_files:scan"
+NEAR_MISS_CAUSE = "raw_files:near_misses"
 
 
 def look(
@@ -51,12 +52,27 @@ def look(
         )
         partition_store.ask_for_partitions(connection, found.to_do())
     alerts.clear(connection, SCAN_CAUSE)
+    _tell_of_near_misses(connection, alerts, found)
     return found
 
 
 def days_of_interest(today: date, catch_up_days: int) -> Sequence[date]:
     """The wanted days and the running one, which files may arrive for already."""
     return [*wanted_days(today, catch_up_days), today]
+
+
+def _tell_of_near_misses(connection: psycopg.Connection, alerts: AlertResource, found: Scan) -> None:
+    """What is ignored and looks meant would be missed by nobody: it has no partition to show it."""
+    if not found.near_misses:
+        alerts.clear(connection, NEAR_MISS_CAUSE)
+        return
+    named = ", ".join(repr(key[:150]) for key in found.near_misses[:5])
+    alerts.raise_(
+        connection,
+        NEAR_MISS_CAUSE,
+        f"{len(found.near_misses)} keys nearly fit and are ignored: {named}. A key is "
+        "raw/country=kr/category=news/date=2026-01-30/raw_0001.json: lower case, four digits, a real date.",
+    )
 
 
 def _failed(

@@ -87,9 +87,9 @@ def record_files(
         connection.execute(SQL["replace_files"], {"files": Jsonb(rows)})
 
 
-def forget_processing(connection: psycopg.Connection, partition: Partition) -> None:
-    """All files of the partition wait again; one that a run is processing just now does not."""
-    connection.execute(SQL["forget_processing"], _of(partition))
+def forget_processing(connection: psycopg.Connection, keys: Iterable[str]) -> None:
+    """These files wait again; one that a run is processing just now does not."""
+    connection.execute(SQL["forget_processing"], {"keys": list(keys)})
 
 
 def files_to_process(connection: psycopg.Connection, partition: Partition) -> list[tuple[str, str, int]]:

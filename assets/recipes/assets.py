@@ -1,6 +1,6 @@
 """The assets of recipes in the order of the data flow. Partition: the day of the fetch (Asia/Seoul)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -9,10 +9,10 @@ import dagster as dg
 import psycopg
 from pydantic import Field
 
-from assets.recipes import checks, job_report, prompt, recipe_store
+from assets.recipes import checks, job_report, partition_metadata, prompt, recipe_store
 from assets.recipes.batch_kinds import EMBED, PARSE
 from assets.recipes.rules import RecipeRules
-from assets.recipes.stage_metrics import items, outcomes, stage
+from assets.recipes.stage_metrics import outcomes, stage
 from assets.recipes.statuses import Status
 from orchestration.failures import failures_by_owner
 from orchestration.partitions import recipe_days
@@ -26,8 +26,6 @@ from resources.pushgateway import PushgatewayResource
 from resources.recipe_api import RecipeApiResource
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from assets.recipes.job_store import Mongo
 
 GROUP = "recipes"
@@ -77,7 +75,7 @@ def recipe_jobs(
         counts = job_report.counts_by_status(db, run_id)
     return dg.MaterializeResult(
         metadata={
-            **items(counts, Status.FETCHED),
+            **partition_metadata.items(counts, Status.FETCHED),
             **{f"pass_{name}": amount for name, amount in asdict(fetched).items()},
             "runId": run_id,
             "fetchedCount": started,
@@ -116,7 +114,7 @@ def recipe_parse_batches(
             content, db, connection, parse_batches, alerts, recipe_rules, run_id, claimed_by, job_ids
         ).run()
         counts = job_report.counts_by_status(db, run_id)
-    return _result(counts, Status.PARSE_SUBMITTED, submitted)
+    return partition_metadata.result(context, counts, Status.PARSE_SUBMITTED, submitted)
 
 
 @dg.asset(
@@ -148,7 +146,7 @@ def recipe_parse_results(
             content, db, connection, parse_batches, alerts, recipe_rules, run_id, claimed_by
         ).run()
         counts = job_report.counts_by_status(db, run_id)
-    return _result(counts, Status.PARSE_RETRIEVED, retrieved)
+    return partition_metadata.result(context, counts, Status.PARSE_RETRIEVED, retrieved)
 
 
 @dg.asset(
@@ -177,26 +175,28 @@ def recipes(
     from assets.recipes.persist import persist
 
     run_id, job_ids, rules = context.partition_key, config.job_ids or None, recipe_rules
-    told: dict[str, int | str] = {}
+    told: dict[str, int] = {}
+    reason = None
     with _stage(context, postgres, mongo, pushgateway, "persist") as (connection, db, claimed_by):
-        gate = BatchGate(connection, embeddings.gate_key, alerts, rules.gate_probe_minutes)
+        passing = BatchGate(connection, embeddings.gate_key, alerts, rules.gate_probe_minutes)
 
         def embed(names: Sequence[str]) -> dict[str, recipe_store.Vector]:
-            return embed_names(db, connection, embeddings, gate, names, rules.cap_usd)
+            return embed_names(db, connection, embeddings, passing, names, rules.cap_usd)
 
         origin, model = recipe_api.origin, embeddings.model
         try:
             stored = persist(db, connection, run_id, claimed_by, origin, model, embed, job_ids)
-            told |= {"pass_stored": stored.stored, "pass_failed": len(stored.failed), "stopped_by": "nothing"}
-        except NotEmbedded as reason:
-            told["stopped_by"] = str(reason)
+            told |= {"pass_stored": stored.stored, "pass_failed": len(stored.failed)}
+        except NotEmbedded as stopped:
+            reason = str(stopped)
         counts = job_report.counts_by_status(db, run_id)
         stored_, published, embedded = recipe_store.counts_of_run(connection, run_id)
         methods = recipe_store.match_methods_of_run(connection, run_id)
     return dg.MaterializeResult(
         metadata={
-            **items(counts, Status.PERSISTED),
+            **partition_metadata.items(counts, Status.PERSISTED),
             **told,
+            "stopped_by": partition_metadata.told_reason(context, reason),
             "recipes": stored_,
             "published": published,
             "embedded": embedded,
@@ -235,7 +235,7 @@ def recipe_embedding_batches(
             content, db, connection, embed_batches, alerts, recipe_rules, run_id, claimed_by, job_ids
         ).run()
         counts = job_report.counts_by_status(db, run_id)
-    return _result(counts, Status.EMBED_SUBMITTED, submitted)
+    return partition_metadata.result(context, counts, Status.EMBED_SUBMITTED, submitted)
 
 
 @dg.asset(
@@ -269,7 +269,7 @@ def recipe_embeddings(
         ).run()
         counts = job_report.counts_by_status(db, run_id)
         check = checks.found(connection, embed_batches.model, run_id)
-    result = _result(counts, Status.EMBED_RETRIEVED, retrieved)
+    result = partition_metadata.result(context, counts, Status.EMBED_RETRIEVED, retrieved)
     return dg.MaterializeResult(metadata=result.metadata, check_results=[check])
 
 
@@ -284,14 +284,13 @@ def _stage(
     """Both databases, and the name of this attempt's claims."""
     from assets.recipes import batch_store, job_store
 
-    with failures_by_owner(context), postgres.connect() as connection, mongo.connect() as db:
-        job_store.ensure_indexes(db)
-        batch_store.ensure_indexes(db)
-        with stage(connection, pushgateway, name):
-            yield connection, db, f"{context.run_id}:{context.retry_number}"
-
-
-def _result(counts: Mapping[Status, int], done: Status, outcome: "DataclassInstance") -> dg.MaterializeResult:
-    told = {f"pass_{name}": value for name, value in asdict(outcome).items() if isinstance(value, int)}
-    reason = getattr(outcome, "reason", None)
-    return dg.MaterializeResult(metadata={**items(counts, done), **told, "stopped_by": reason or "nothing"})
+    with failures_by_owner(context):
+        try:
+            with postgres.connect() as connection, mongo.connect() as db:
+                job_store.ensure_indexes(db)
+                batch_store.ensure_indexes(db)
+                with stage(connection, pushgateway, name):
+                    yield connection, db, f"{context.run_id}:{context.retry_number}"
+        except Exception as error:
+            partition_metadata.rest(context, type(error).__name__)
+            raise

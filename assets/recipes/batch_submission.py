@@ -124,12 +124,15 @@ class Submitter:
         """
         model = self._batches.priced_model.in_batch()
         repair_store.release_dead(self._db, self._now())
-        if shut := self._gate.pass_():
-            self._outcome.reason = shut.reason
-            return self._outcome
+        shut = self._gate.pass_()
+        self._outcome.reason = shut.reason if shut else None
         try:
             with self._batches.open() as api:
-                self._send_all(self._context(api, model))
+                run = self._context(api, model)
+                if shut is None or shut.reason != "AUTH":
+                    self._outcome.settled = batch_intents.settle_open(run)
+                if shut is None:
+                    self._send_all(run)
         except ApiFailure as failure:
             self._gate.shut_for(failure)
             self._outcome.reason = failure.verdict.reason or failure.code
@@ -153,22 +156,28 @@ class Submitter:
         )
 
     def _send_all(self, run: BatchContext) -> None:
-        self._outcome.settled = batch_intents.settle_open(run)
         batch_intents.delete_left_files(run)
+        lines = Peekable(self._lines(run))
         with TemporaryDirectory(prefix="granary-batch-") as folder:
-            lines = Peekable(self._lines(run))
-            while self._outcome.reason is None and not self._must_wait(run) and lines.peek() is not None:
+            while not self._must_wait(run, lines) and lines.peek() is not None:
                 self._send_part(run, lines, Path(folder))
         self._fail_unusable(run)
 
-    def _must_wait(self, run: BatchContext) -> bool:
+    def _must_wait(self, run: BatchContext, lines: Peekable) -> bool:
+        """Looked at before the first claim; later, and for the gate, only where something is left to send."""
+        if self._outcome.reason is not None:
+            return True
+        if self._outcome.batches and lines.peek() is None:
+            return False
         reason = waits_for(self._db, self._connection, self._stages, run.model, self._rules, self._now())
         if reason == BUDGET:
+            if lines.peek() is None:
+                return False
             batch_intents.out_of_money(run, "the day's cap has no room for a line")
         self._outcome.reason = reason
         return reason is not None
 
-    def _send_part(self, run: BatchContext, lines: "Peekable", folder: Path) -> None:
+    def _send_part(self, run: BatchContext, lines: Peekable, folder: Path) -> None:
         """Sends as many of the lines as the money and the queue have room for now, in as many batches."""
         queued = batch_store.enqueued_tokens(self._db, run.model.name)
         room = Room(
@@ -194,7 +203,7 @@ class Submitter:
         if room.refused_the_first:
             self._outcome.reason = room.refused_the_first
             if room.refused_the_first == BUDGET:
-                run.gate.shut(BUDGET, "the day's cap has no room for a line")
+                batch_intents.out_of_money(run, "the day's cap has no room for a line")
 
     def _lines(self, run: BatchContext) -> Iterator[tuple[Line, bytes]]:
         """The lines of what waits, a claim at a time."""
@@ -241,6 +250,8 @@ class Submitter:
             )
             run.count("failed", len(self._unusable), self._stages.submit_stage)
             self._outcome.unusable += len(self._unusable)
+            for job_id in self._unusable:
+                self._held.pop(job_id, None)
 
     def _renew_claims(self) -> None:
         self._renewed_at = time.monotonic()

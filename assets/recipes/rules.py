@@ -6,6 +6,9 @@ from decimal import Decimal
 import dagster as dg
 from pydantic import Field
 
+STOPPED_TAG = "granary/stopped_by"
+"""On a run that could not go on, for another reason than the gate: the sensor lets its day rest a while."""
+
 
 class RecipeRules(dg.ConfigurableResource):
     """How much is fetched, and what batches may hold and cost."""

@@ -1,12 +1,11 @@
 """What every stage tells of itself: outcomes and latency as counters, pushed at its end."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
 
-from assets.recipes.statuses import Status
 from resources.counters import Counts
 from resources.pushgateway import PushgatewayResource
 
@@ -38,16 +37,3 @@ def outcomes(connection: psycopg.Connection, name: str, **amounts: int) -> None:
     for outcome, amount in amounts.items():
         counts.add(f"{JOB}_stage_total", amount, stage=name, outcome=outcome)
     counts.write(connection)
-
-
-def items(counts: Mapping[Status, int], done: Status) -> dict[str, int]:
-    """How the day's job records stand, seen from the status that the stage leaves them in."""
-    order = list(Status)
-    ended = Status.FAILED
-    return {
-        "items_done": sum(
-            counts[one] for one in order if one is not ended and order.index(one) >= order.index(done)
-        ),
-        "items_waiting": sum(counts[one] for one in order if order.index(one) < order.index(done)),
-        "items_failed": counts[ended],
-    }

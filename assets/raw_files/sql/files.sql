@@ -38,9 +38,9 @@ WHERE file.key = listed.key
   AND file.etag <> listed.etag;
 
 -- name: forget_processing
--- All files of a partition wait again (force).
+-- These files wait again (force); not those that are in the ledger and no longer in the bucket.
 UPDATE raw.file SET status = 'PENDING', attempts = 0, reason = NULL, processed_at = NULL
-WHERE key IN (SELECT key FROM raw.file WHERE day = %(day)s AND source = %(source)s FOR UPDATE SKIP LOCKED);
+WHERE key IN (SELECT key FROM raw.file WHERE key = ANY(%(keys)s) FOR UPDATE SKIP LOCKED);
 
 -- name: files_to_process
 SELECT key, etag, size FROM raw.file

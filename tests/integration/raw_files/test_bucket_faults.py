@@ -186,7 +186,7 @@ def test_a_file_processed_again_by_force_has_its_marker_written_anew(
 ) -> None:
     store.put(raw_path(1), document("gaon-market.test"))
     process(connection, bucket)
-    forget_processing(connection, NEWS)
+    forget_processing(connection, [raw_path(1)])
     proxy.fail_next(1, Fault.SLOW_DOWN, put)
 
     with pytest.raises(ServiceUnavailable):

@@ -142,6 +142,21 @@ def test_a_run_whose_process_died_lacked_a_resource(ended: EndedRuns, connection
     assert failure_log(connection) == [("RESOURCE", run.run_id)]
 
 
+def test_a_run_that_was_interrupted_from_outside_tells_how_it_ended(
+    ended: EndedRuns, connection: psycopg.Connection
+) -> None:
+    run = ended.begin()
+    ended.hold(run)
+    ended.fail_step(run, INTERRUPTED, ErrorSource.INTERRUPT)
+    said = "Execution was interrupted unexpectedly. No user initiated termination request was found"
+    ended.instance.report_run_failed(run, said)
+
+    ended.tell(run)
+
+    assert noted(connection) == ("FAILED", 1, said, True)
+    assert failure_log(connection) == [("RESOURCE", run.run_id)]
+
+
 @pytest.mark.parametrize("error", ["the file ends in \x00", "half a pair: \ud800"])
 def test_an_error_that_postgres_cannot_store_is_noted_all_the_same(
     ended: EndedRuns, connection: psycopg.Connection, error: str

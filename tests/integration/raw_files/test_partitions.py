@@ -178,6 +178,18 @@ def test_force_processes_what_markers_and_the_ledger_call_done(
     assert domains(connection) == ["gaon-market.test", "hanbit-news.test"]
 
 
+def test_force_leaves_a_file_that_is_gone_as_it_was(runs: RawRuns, connection: psycopg.Connection) -> None:
+    runs.store.put(raw_path(1), document("gaon-market.test"))
+    runs.store.put(raw_path(2), document("hanbit-news.test"))
+    runs.run()
+    runs.store.client.delete_object(Bucket=runs.store.name, Key=raw_path(2))
+
+    result = runs.run(force=True)
+
+    assert runs.metadata(result, "raw_domains")["pass_files_processed"] == 1
+    assert statuses(connection) == {raw_path(1): "PROCESSED", raw_path(2): "PROCESSED"}
+
+
 def test_odd_keys_are_ignored_and_counted(runs: RawRuns) -> None:
     folder = raw_path(1).rsplit("/", 1)[0]
     for name in ("", "raw_1.json", "RAW_0001.json", "원시 자료,=%20.json", "readme.txt"):

@@ -275,3 +275,17 @@ class Killed(BaseException):
 
 def die(*_: object) -> None:
     raise Killed
+
+
+def test_a_key_that_nearly_fits_rings_an_alarm_until_it_is_gone(
+    ticks: Ticks, store: Store, connection: psycopg.Connection
+) -> None:
+    wrong = raw_path(1).replace("country=kr", "country=KR")
+    store.put(wrong, document("gaon-market.test"))
+    ticks.daily()
+    assert alarms(connection) == {"raw_files:near_misses": True}
+
+    store.client.delete_object(Bucket=store.name, Key=wrong)
+    ticks.supplementary()
+
+    assert alarms(connection) == {"raw_files:near_misses": False}

@@ -129,7 +129,7 @@ def test_a_look_does_not_wait_for_the_file_that_is_being_processed(
         store.put(ANOTHER, document("quiet-engine.test"))
         assert scan_days(looking, bucket, DAY, DAY).unprocessed == {NEWS: [THIS_FILE, ANOTHER]}
         assert status_of(looking, ANOTHER) == ("PENDING", None)
-        ledger.forget_processing(looking, NEWS)
+        ledger.forget_processing(looking, [THIS_FILE])
 
     process_files(first, Interrupted(bucket, meanwhile), NEWS, "first")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 import psycopg
+import pytest
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
     RemoteInstigatorOrigin,
@@ -200,6 +201,17 @@ def failure(run_id: str | None, error: str = "the network is away") -> partition
 def alarms(connection: psycopg.Connection) -> dict[str, bool]:
     """Each alarm that was ever raised, and whether it stands."""
     return dict(connection.execute("SELECT cause, bool_or(cleared_at IS NULL) FROM granary.alert GROUP BY 1"))
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The titles of the messages that went out since the last look, sorted."""
+    titles = sorted(
+        str(record.args[0])
+        for record in caplog.records
+        if isinstance(record.args, tuple) and record.name == "granary.alerts"
+    )
+    caplog.clear()
+    return titles
 
 
 def failure_log(connection: psycopg.Connection) -> list[tuple[str, str | None]]:

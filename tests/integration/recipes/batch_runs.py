@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import httpx
@@ -50,7 +51,7 @@ def no_batches(openai_api: StandIn) -> Iterator[StandIn]:
 
 
 class OneClient(BatchResource):
-    """Opens one client for all runs of a test: each costs its certificates, a tenth of a second."""
+    """Opens one client for all runs of a process: reading its certificates costs more than most runs."""
 
     _opened: BatchApi | None = PrivateAttr(default=None)
 
@@ -61,6 +62,13 @@ class OneClient(BatchResource):
         yield self._opened
 
 
+@cache
+def resource_at(url: str, kind: str, timeout_ms: int, api_key: str) -> BatchResource:
+    """The provider for batches of a kind."""
+    model = CHAT_MODEL if kind == "parse" else EMBEDDING_MODEL
+    return OneClient(model=model, base_url=f"{url}/v1", timeout_ms=timeout_ms, api_key=api_key)
+
+
 class Runs:
     """The batch stages against one stand-in, one Postgres and one MongoDB."""
 
@@ -68,7 +76,6 @@ class Runs:
         self.db = db
         self.connection = connection
         self._url = url
-        self._resources: dict[tuple[str, int, str], BatchResource] = {}
 
     def submit(
         self,
@@ -88,26 +95,18 @@ class Runs:
 
     def resource(self, kind: str = "parse") -> BatchResource:
         """The provider as the runs reach it."""
-        return self._resource(kind, 10_000, KEY)
+        return resource_at(self._url, kind, 10_000, KEY)
 
     def gate_key(self) -> GateKey:
         """The gate of parse batches."""
         return self.resource().gate_key
 
-    def _resource(self, kind: str, timeout_ms: int, api_key: str) -> BatchResource:
-        model = CHAT_MODEL if kind == "parse" else EMBEDDING_MODEL
-        settings: dict[str, Any] = {
-            "base_url": f"{self._url}/v1",
-            "timeout_ms": timeout_ms,
-            "api_key": api_key,
-        }
-        return self._resources.setdefault((kind, timeout_ms, api_key), OneClient(model=model, **settings))
-
     def _parts(
         self, kind: str, run: str, changes: dict[str, Any], connection: psycopg.Connection | None = None
     ) -> tuple[Any, ...]:
         connection = connection or changes.pop("connection", self.connection)
-        batches = self._resource(kind, changes.pop("timeout_ms", 10_000), changes.pop("api_key", KEY))
+        timeout_ms, api_key = changes.pop("timeout_ms", 10_000), changes.pop("api_key", KEY)
+        batches = resource_at(self._url, kind, timeout_ms, api_key)
         content: BatchContent = ParseContent(self.db, connection, batches.model)
         if kind == "embed":
             content = EmbedContent(self.db, connection, batches.model)

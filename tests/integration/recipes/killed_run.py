@@ -28,7 +28,7 @@ Points = dict[str, Callable[[], None]]
 # The first of two batches goes well where a call is let through, so that something is done by then.
 SUBMISSION: Points = {
     "after the claim": lambda: before(ParseContent, "write", 0),
-    "before the intent": lambda: before(batch_store, "plan", 1),
+    "between two batches": lambda: before(batch_store, "plan", 1),
     "between the intent and its jobs": lambda: after(Collection, "insert_one", 0),
     "before the money": lambda: before(batch_spending, "reserve", 1),
     "after the money": lambda: after(batch_spending, "reserve", 0),
@@ -36,10 +36,8 @@ SUBMISSION: Points = {
     "before the creation": lambda: before(BatchApi, "create", 0),
     "after the creation": lambda: after(BatchApi, "create", 1),
     "before the jobs follow": lambda: after(batch_store, "mark_submitted", 0),
-    "after the jobs follow": lambda: before(batch_store, "plan", 1),
 }
 RETRIEVAL: Points = {
-    "before the download": lambda: before(BatchApi, "download_to", 0),
     "after the download": lambda: after(BatchApi, "download_to", 1),
     "before the finish": lambda: before(job_store, "finish_each", 1),
     "after the finish": lambda: after(job_store, "finish_each", 0),

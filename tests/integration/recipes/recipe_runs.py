@@ -1,6 +1,6 @@
 """The pipeline's jobs and sensor as Dagster runs them in this process, against the test's services."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import dagster as dg
 
 from local_stack.recipe_api.state import KEY as RECIPE_API_KEY
 from orchestration.definitions import build_definitions
+from orchestration.policies import LOCK_TAG
 from orchestration.settings import Settings
 from resources.batches import BatchResource
 from resources.embeddings import EmbeddingResource
@@ -15,6 +16,7 @@ from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
 from resources.pushgateway import PushgatewayResource
 from resources.recipe_api import RecipeApiResource
+from sensors.recipes import lock_of_day
 from tests.integration.recipes.batch_runs import CHAT_MODEL, EMBEDDING_MODEL
 from tests.integration.resources.asking import KEY
 from tests.integration.stand_ins import StandIn
@@ -64,6 +66,7 @@ class RecipeRuns:
         config: dict[str, dict[str, Any]] | None = None,
         only: Sequence[str] = (),
         day: str = DAY,
+        tags: Mapping[str, str] | None = None,
     ) -> dg.ExecuteInProcessResult:
         """A run of the job over the day, or of some of its assets. `config` by asset or op."""
         definition = self.defs.resolve_job_def(job)
@@ -71,6 +74,7 @@ class RecipeRuns:
             instance=self.instance,
             partition_key=day if definition.partitions_def else None,
             asset_selection=[dg.AssetKey(name) for name in only] or None,
+            tags=dict(tags or {}),
             run_config={**QUIET, "ops": {name: {"config": given} for name, given in (config or {}).items()}},
             raise_on_error=False,
         )
@@ -103,7 +107,8 @@ class RecipeRuns:
             asked = self.tick()
             if isinstance(asked, str):
                 return done
-            done += [(job, self.run(job, day=day).success) for job, day in asked]
+            tags = {LOCK_TAG: lock_of_day(DAY)}
+            done += [(job, self.run(job, day=day, tags=tags).success) for job, day in asked]
         raise AssertionError(f"the sensor asks for ever more runs: {done}")
 
     def metadata(self, result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:

@@ -199,6 +199,23 @@ def test_a_batch_that_the_api_does_not_know_counts_a_retry(db: Mongo, runs: Runs
     assert money(runs.connection)["reserved"] > 0 == money(runs.connection)["spent"]
 
 
+def test_results_that_are_gone_leave_their_jobs_to_be_asked_again_and_their_money_reserved(
+    db: Mongo, runs: Runs, api: StandIn
+) -> None:
+    fetched(db, 3)
+    api.fault(endpoint="chat/completions", status=500, times=1)
+    runs.submit()
+    api.post("batches/advance")
+    with runs.resource().open() as opened:
+        done = opened.look(created(api)[0])
+        assert done and done.output_file_id
+        opened.delete_file(done.output_file_id)
+    taken = runs.retrieve()
+    assert (taken.good, taken.failed) == (0, 3) and states(db) == {"fetched": 3}
+    assert errors(db) == {"status:500": 1, "missing": 2}
+    assert money(runs.connection)["reserved"] > 0 == money(runs.connection)["spent"]
+
+
 def test_a_status_that_nobody_knows_is_under_way_and_warned_about_once(
     db: Mongo, runs: Runs, api: StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -313,13 +330,9 @@ def test_files_that_cannot_be_deleted_now_are_deleted_by_a_later_run(
 @pytest.mark.parametrize(
     ("when", "owner", "name"),
     [
-        ("before", batch_retrieval.Retriever, "_take_chunk"),
         ("before", job_store, "finish_each"),
-        ("after", job_store, "finish_each"),
         ("before", job_store, "fail_lines"),
-        ("before", batch_spending, "settle"),
         ("after", batch_spending, "settle"),
-        ("before", batch_store, "mark_retrieved"),
         ("after", batch_store, "mark_retrieved"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

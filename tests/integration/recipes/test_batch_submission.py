@@ -16,6 +16,7 @@ from assets.recipes.batch_kinds import PARSE
 from assets.recipes.job_store import JOBS
 from assets.recipes.models import BatchKind
 from assets.recipes.rules import RecipeRules
+from resources import gate
 from resources.model_table import model_named
 from resources.spending import KEPT_TO
 from tests.integration.recipes import batch_runs
@@ -115,7 +116,7 @@ def test_a_job_without_a_row_counts_a_retry_and_the_others_are_sent(db: Mongo, r
     ids = fetched(db, 3)
     db[JOBS].update_one({"_id": ids[1]}, {"$set": {"raw_data": {}}, "$inc": {"retry_count": 2}})
     sent = runs.submit()
-    assert (sent.lines, sent.unusable) == (2, 1)
+    assert (sent.lines, sent.unusable, sent.given_back) == (2, 1, 0)
     assert [job["status"] for job in jobs_of(db)] == ["parse_submitted", "failed", "parse_submitted"]
 
 
@@ -145,7 +146,7 @@ def test_a_line_that_fits_no_file_counts_a_retry(db: Mongo, runs: Runs) -> None:
     ids = fetched(db, 2)
     db[JOBS].update_one({"_id": ids[0]}, {"$set": {"raw_data.RCP_NM": "두" * 30_000}})
     sent = runs.submit(limits={"max_bytes": 40_000})
-    assert (sent.lines, sent.unusable) == (1, 1)
+    assert (sent.lines, sent.unusable, sent.given_back) == (1, 1, 0)
     assert [job["retry_count"] for job in jobs_of(db)] == [1, 0]
 
 
@@ -171,6 +172,10 @@ def test_without_room_for_any_line_the_gate_is_shut_for_the_day(db: Mongo, runs:
     assert reasons(runs.connection) == ["BUDGET"]
     assert states(db) == {"fetched": 3} and created(api) == files(api.url) == []
     assert runs.submit(daily_spending_cap_usd="5").reason == "BUDGET"
+
+
+def test_a_spent_day_with_nothing_to_send_shuts_no_gate(runs: Runs) -> None:
+    assert runs.submit(daily_spending_cap_usd="0").reason is None and reasons(runs.connection) == []
 
 
 def test_the_money_of_another_pipeline_can_be_what_is_missing(
@@ -337,6 +342,17 @@ def test_a_creation_without_an_answer_is_looked_up_before_anything_is_sent_again
     assert batch_id_of(jobs_of(db)) == {batch_id}
     assert {(job["retry_count"], job["releases"]) for job in jobs_of(db)} == {(0, 0)}
     assert len(files(api.url)) == 1
+
+
+def test_what_a_dead_run_has_created_is_found_also_while_the_gate_is_shut(
+    db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection]
+) -> None:
+    fetched(db, 2)
+    api.fault(endpoint="batches/create", times=1, drop="after")
+    runs.submit()
+    gate.shut(runs.connection, runs.gate_key(), "QUOTA", "", probe_minutes=30)
+    sent = runs.submit(run="run-2:0", connection=later(connect, 11))
+    assert (sent.reason, sent.settled, states(db)) == ("QUOTA", 1, {"parse_submitted": 2})
 
 
 def test_while_the_list_cannot_be_read_nothing_is_sent(

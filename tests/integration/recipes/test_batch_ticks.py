@@ -1,9 +1,12 @@
 """Ticks of the sensor over real databases and the stand-in: what they see, ask, free and leave alone."""
 
+from datetime import timedelta
+
+import dagster as dg
 import psycopg
 import pytest
-from pymongo import MongoClient
 
+from assets.recipes import batch_submission
 from assets.recipes.batch_store import BATCHES
 from assets.recipes.models import IntentState
 from assets.recipes.rules import RecipeRules
@@ -11,6 +14,7 @@ from assets.recipes.statuses import Status
 from resources import gate, mongo
 from resources.errors import ServiceNotConfigured, ServiceUnavailable
 from resources.mongo import MongoResource
+from sensors import recipes
 from sensors.recipes import lock_of_day
 from tests.integration.recipes.batch_runs import CHAT_MODEL, created, ledger, states
 from tests.integration.recipes.job_records import Mongo, put_jobs
@@ -48,7 +52,7 @@ def test_a_tick_looks_at_all_open_batches_with_one_list_call(
     for day in ("2026-11-25", "2026-11-26", DAY):
         put_jobs(db, [f"job of {day}"], Status.FETCHED, run_id=day)
         assert dagster_runs.run(SUBMIT, day=day).success
-    first, second, third = created(services.openai)
+    _, second, _ = created(services.openai)
     assert dagster_runs.tick() == "3 batches are open and none is over; nothing waits"
     services.openai.post("batches/advance", id=second)
     assert dagster_runs.tick() == [(PARSED, "2026-11-26")]
@@ -65,8 +69,6 @@ def test_a_batch_that_the_api_does_not_know_is_over(dagster_runs: RecipeRuns, db
 
 
 def test_a_day_with_a_live_run_is_left_to_it(dagster_runs: RecipeRuns, db: Mongo) -> None:
-    import dagster as dg
-
     put_jobs(db, ["job"], Status.FETCHED, run_id=DAY)
     dagster_runs.instance.create_run_for_job(
         dagster_runs.defs.resolve_job_def("recipes_fetch"),
@@ -75,6 +77,27 @@ def test_a_day_with_a_live_run_is_left_to_it(dagster_runs: RecipeRuns, db: Mongo
         tags={"lock": lock_of_day(DAY)},
     )
     assert str(dagster_runs.tick()).startswith("what is over or waits has a live run")
+
+
+@pytest.mark.parametrize("breaks", ["the API", "our own code"])
+def test_a_day_whose_run_could_not_go_on_rests_a_while(
+    breaks: str,
+    dagster_runs: RecipeRuns,
+    db: Mongo,
+    services: Services,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_jobs(db, ["job"], Status.FETCHED, run_id=DAY)
+    if breaks == "the API":
+        services.openai.fault(endpoint="files/upload", status=500)
+    else:
+        monkeypatch.setattr(batch_submission, "waits_for", lambda *_: 1 / 0)
+    tags = {"lock": lock_of_day(DAY)}
+    assert dagster_runs.run(SUBMIT, tags=tags).success is (breaks == "the API")
+    monkeypatch.undo()
+    assert str(dagster_runs.tick()).startswith("what is over or waits has a live run, rests,")
+    monkeypatch.setattr(recipes, "REST", timedelta(0))
+    assert dagster_runs.tick() == [(SUBMIT, DAY)]
 
 
 def test_a_batch_that_a_run_is_taking_in_is_not_over_for_another(
@@ -149,7 +172,9 @@ def test_a_list_that_cannot_be_read_is_not_taken_for_an_empty_one(
     assert dagster_runs.fetch().success
     put_jobs(db, ["waits"], Status.FETCHED, run_id=DAY)
     services.openai.fault(endpoint="batches/list", status=500)
-    said = "what is over or waits has a live run, or must wait; embed: server_error; parse: server_error"
+    said = (
+        "what is over or waits has a live run, rests, or must wait; embed: server_error; parse: server_error"
+    )
     assert dagster_runs.tick() == said
     services.openai.clear_faults()
     assert dagster_runs.tick() == [(SUBMIT, DAY)]
@@ -177,12 +202,14 @@ def test_no_run_starts_for_what_has_no_room_in_the_queue_until_a_batch_ends(
     services: Services, db: Mongo
 ) -> None:
     runs = RecipeRuns(services, recipe_rules=RecipeRules(max_enqueued_tokens=1))
-    assert runs.fetch().success
-    assert states(db) == {"parse_submitted": 1, "fetched": 4}  # one goes alone where nothing is open
-    assert runs.tick() == ("what is over or waits has a live run, or must wait; parse: MAX_ENQUEUED_TOKENS")
+    assert runs.fetch(limit=2).success
+    assert states(db) == {"parse_submitted": 1, "fetched": 1}  # one goes alone where nothing is open
+    assert runs.tick() == (
+        "what is over or waits has a live run, rests, or must wait; parse: MAX_ENQUEUED_TOKENS"
+    )
     assert len(ledger(services.openai, "batches/create")) == 1
     assert all(succeeded for _, succeeded in runs.follow())
-    assert states(db) == {"embed_retrieved": 5}
+    assert states(db) == {"embed_retrieved": 2}
 
 
 def test_a_spent_cap_is_told_once_and_starts_no_more_runs(
@@ -209,7 +236,7 @@ def test_without_an_address_of_mongodb_the_tick_fails_and_names_the_setting(
 
 
 def test_where_mongodb_is_away_the_tick_fails_and_the_next_goes_on(
-    services: Services, db: Mongo, monkeypatch: pytest.MonkeyPatch, mongo_client: MongoClient
+    services: Services, db: Mongo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mongo, "SELECTION_SECONDS", 1)
     away = MongoResource(uri=f"mongodb://{unused_address()}/")
@@ -217,6 +244,3 @@ def test_where_mongodb_is_away_the_tick_fails_and_the_next_goes_on(
         RecipeRuns(services, mongo=away).tick()
     put_jobs(db, ["job"], Status.FETCHED, run_id=DAY)
     assert RecipeRuns(services).tick() == [(SUBMIT, DAY)]
-
-
-# --- runs that have ended -----------------------------------------------------------------------------------

@@ -87,7 +87,9 @@ def test_told_twice_it_changes_nothing_more(dagster_runs: RecipeRuns, db: Mongo,
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(
-    "run", [ended("economy_news_enrich"), ended("__ASSET_JOB", "run-a", "economy_articles")], ids=str
+    "run",
+    [ended("economy_news_enrich"), ended("__ASSET_JOB", "run-a", "economy_articles")],
+    ids=["of a job", "of assets"],
 )
 def test_the_end_of_another_pipelines_run_asks_no_mongodb(
     run: dg.DagsterRun,

@@ -113,7 +113,9 @@ def test_where_nothing_that_waits_can_be_sent_no_run_starts_and_the_tick_says_wh
         open=1,
     )
     assert asked(seen) == []
-    said = "what is over or waits has a live run, or must wait; embed: AUTH; parse: token_limit_exceeded"
+    said = (
+        "what is over or waits has a live run, rests, or must wait; embed: AUTH; parse: token_limit_exceeded"
+    )
     assert why_none(seen) == said
 
 
