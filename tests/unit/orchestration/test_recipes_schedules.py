@@ -6,16 +6,20 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 import pytest
 
+from orchestration.definitions import build_definitions
 from orchestration.recipes_schedules import recipes_schedules
+from orchestration.settings import Settings
 from sensors.recipes import lock_of_day
 
 SEOUL = ZoneInfo("Asia/Seoul")
 
 
 def tick(at: datetime) -> dg.RunRequest:
-    (schedule,) = recipes_schedules(is_on=True)
-    context = dg.build_schedule_context(scheduled_execution_time=at)
-    requests = schedule.evaluate_tick(context).run_requests
+    definitions = build_definitions(Settings())
+    context = dg.build_schedule_context(
+        scheduled_execution_time=at, repository_def=definitions.get_repository_def()
+    )
+    requests = definitions.resolve_schedule_def("recipes_every_day").evaluate_tick(context).run_requests
     assert requests is not None and len(requests) == 1
     return requests[0]
 
