@@ -260,6 +260,7 @@ BY_PIPELINE = {
         "raw_files_requested",
         "raw_reports_due",
     },
+    "recipes": {"recipes_every_day", "recipe_batches"},
 }
 OFF_UNTIL_STARTED = {"raw_files_arrived"}
 
