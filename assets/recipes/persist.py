@@ -1,6 +1,6 @@
 """Persist: parsed jobs become recipes in Postgres, one transaction a recipe."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -51,6 +51,28 @@ def persist(
     Raises what `embed` raises, with its chunk given back.
     """
     outcome = Persisted()
+    try:
+        _persist_all(
+            db, connection, run_id, claimed_by, image_origin, embedding_model, embed, job_ids, outcome, now
+        )
+    finally:
+        # At the end: what is claimable again at once would be tried three times by this run.
+        _fail(db, connection, outcome.failed, claimed_by, now)
+    return outcome
+
+
+def _persist_all(
+    db: "Mongo",
+    connection: psycopg.Connection,
+    run_id: str,
+    claimed_by: str,
+    image_origin: str,
+    embedding_model: str,
+    embed: Embed,
+    job_ids: Sequence[str] | None,
+    outcome: Persisted,
+    now: Callable[[psycopg.Connection], datetime],
+) -> None:
     linking: IngredientLinking | None = None
     while jobs := job_store.claim(
         db,
@@ -68,10 +90,9 @@ def persist(
             _persist_chunk(db, connection, whole, claimed_by, image_origin, linking, embed, outcome, now)
         except BaseException:
             # Those of the chunk that are finished are no longer this claim's, and stay.
-            ids = [job.id for job in jobs]
+            ids = [job.id for job in jobs if job.id not in outcome.failed]
             job_store.give_back(db, ids, Status.PERSISTING, Status.PARSE_RETRIEVED, claimed_by)
             raise
-    return outcome
 
 
 def _persist_chunk(
@@ -86,14 +107,15 @@ def _persist_chunk(
     now: Callable[[psycopg.Connection], datetime],
 ) -> None:
     recipes, failed = _recipes_of(jobs, image_origin)
+    outcome.failed.update(failed)
     linking.embed_unknown((one for recipe in recipes.values() for one in recipe.ingredients), embed)
     for job in jobs:
-        if job.id in failed:
+        if job.id in outcome.failed:
             continue
         try:
             new_ids = _store(db, connection, job, recipes[job.id], claimed_by, linking, now)
         except NOT_STORABLE as error:
-            failed[job.id] = f"not storable: {type(error).__name__}"
+            outcome.failed[job.id] = f"not storable: {type(error).__name__}"
             linking.forget()
             continue
         if new_ids is None:
@@ -103,12 +125,21 @@ def _persist_chunk(
         job_store.finish(db, [job.id], Status.PERSISTING, Status.PERSISTED, claimed_by, sets, now(connection))
         outcome.stored += 1
         outcome.published += recipes[job.id].is_published
-    if failed:
-        counts = Counts()
-        counts.add("recipe_ingestion_stage_total", len(failed), stage=STAGE, outcome="failed")
-        counts.write(connection)
-        job_store.fail_lines(db, failed, Status.PERSISTING, claimed_by, now(connection))
-        outcome.failed.update(failed)
+
+
+def _fail(
+    db: "Mongo",
+    connection: psycopg.Connection,
+    failed: Mapping[str, str],
+    claimed_by: str,
+    now: Callable[[psycopg.Connection], datetime],
+) -> None:
+    if not failed:
+        return
+    counts = Counts()
+    counts.add("recipe_ingestion_stage_total", len(failed), stage=STAGE, outcome="failed")
+    counts.write(connection)
+    job_store.fail_lines(db, failed, Status.PERSISTING, claimed_by, now(connection))
 
 
 def _recipes_of(jobs: Sequence[Job], image_origin: str) -> tuple[dict[str, Recipe], dict[str, str]]:
