@@ -23,6 +23,7 @@ from resources.chat import ChatResource
 from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
 from sensors.live_runs import held_locks
+from sensors.tick_counter import next_tick
 
 CRAWL_JOB = "economy_news_crawl"
 ENRICH_JOB = "economy_news_enrich"
@@ -101,7 +102,7 @@ def economy_news_sensors(is_on: bool) -> list[dg.SensorDefinition]:
             yield dg.SkipReason(f"{shut.explain()}; next probe {shut.next_probe_at:%H:%M %Z}")
             return
         held = held_locks(context.instance, ENRICH_JOB, ENRICH_MAX_SECONDS)
-        tick = _next_tick(context)
+        tick = next_tick(context)
         runs = enrichment_runs(due, held, tick, days=1 if shut else DAYS_A_TICK)
         yield from runs
         if not runs:
@@ -126,16 +127,9 @@ def economy_news_sensors(is_on: bool) -> list[dg.SensorDefinition]:
                 return
             waiting = store.days_with_pages_waiting(connection, DAYS_A_TICK)
         held = held_locks(context.instance, CRAWL_JOB, CRAWL_MAX_SECONDS) if waiting else set()
-        runs = left_over_runs(waiting, held, _next_tick(context)) if waiting else []
+        runs = left_over_runs(waiting, held, next_tick(context)) if waiting else []
         yield from runs
         if not runs:
             yield dg.SkipReason("no past day has pages to fetch that no live run fetches")
 
     return [article_jobs_due, pages_left_over]
-
-
-def _next_tick(context: dg.SensorEvaluationContext) -> int:
-    """Counts ticks in the cursor: a tick that is evaluated twice asks for the same run keys."""
-    tick = int(context.cursor or 0) + 1
-    context.update_cursor(str(tick))
-    return tick

@@ -25,6 +25,7 @@ from resources.bucket import BucketResource
 from resources.errors import ServiceError
 from resources.postgres import PostgresResource
 from sensors.live_runs import held_locks
+from sensors.tick_counter import next_tick
 
 PARTITIONS_JOB = "raw_files_partitions"
 REPORT_JOB = "raw_files_report"
@@ -89,7 +90,7 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
             add_sources(context.instance, arrived)
             idle = partition_store.ask_for_partitions(connection, arrived)
         held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
-        why = f"arrival:{_next_tick(context)}"
+        why = f"arrival:{next_tick(context)}"
         runs = partition_runs([one for one in arrived if one in idle], why, held)
         # A run that is at its partition may have listed before the file came: another waits behind it.
         runs += partition_runs([one for one in arrived if one not in idle], why)
@@ -125,7 +126,7 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
             due = partition_store.partitions_due(connection, PARTITIONS_A_TICK)
         if not found and not due:
             return dg.SkipReason("nothing is due to be tried again")
-        tick = _next_tick(context)
+        tick = next_tick(context)
         held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
         add_sources(context.instance, [*found, *((one.day, one.source) for one in due)])
         runs = [run for partition, why in found.items() for run in partition_runs([partition], why)]
@@ -147,7 +148,7 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
             if not waiting:
                 return dg.SkipReason("no request waits")
             held = held_locks(context.instance, PARTITIONS_JOB, RAW_FILES_MAX_SECONDS)
-            tick = _next_tick(context)
+            tick = next_tick(context)
             runs = []
             for one in waiting:
                 partition = (one.day, one.source)
@@ -174,7 +175,7 @@ def raw_files_sensors(is_on: bool) -> list[dg.SensorDefinition]:
             return dg.SkipReason("every report is up to date")
         held = held_locks(context.instance, REPORT_JOB, RAW_REPORT_MAX_SECONDS)
         held |= _failed_lately(context.instance)
-        tick = _next_tick(context)
+        tick = next_tick(context)
         return dg.SensorResult(
             [
                 dg.RunRequest(
@@ -200,10 +201,3 @@ def _failed_lately(instance: dg.DagsterInstance) -> set[str]:
     since = datetime.now(UTC) - PAUSE_AFTER_A_FAILED_REPORT
     failed = dg.RunsFilter(job_name=REPORT_JOB, statuses=[dg.DagsterRunStatus.FAILURE], updated_after=since)
     return {run.tags.get(LOCK_TAG, "") for run in instance.get_runs(failed)}
-
-
-def _next_tick(context: dg.SensorEvaluationContext) -> int:
-    """Counts ticks in the cursor: a tick that is evaluated twice asks for the same run keys."""
-    tick = int(context.cursor or 0) + 1
-    context.update_cursor(str(tick))
-    return tick

@@ -25,6 +25,7 @@ from resources.batches import BatchResource
 from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
 from sensors.live_runs import held_locks
+from sensors.tick_counter import next_tick
 
 if TYPE_CHECKING:
     from assets.recipes.job_store import Mongo
@@ -129,7 +130,7 @@ def recipes_sensors(is_on: bool, jobs: Iterable[Any]) -> list[dg.SensorDefinitio
         if not any(_worth_a_run(seen)):
             return dg.SkipReason(why_none(seen))
         held = {lock for job in RECIPES_JOBS for lock in _kept_back(context.instance, job)}
-        runs = runs_to_start(seen, held, _next_tick(context))
+        runs = runs_to_start(seen, held, next_tick(context))
         return dg.SensorResult(runs) if runs else dg.SkipReason(why_none(seen))
 
     return [recipe_batches]
@@ -275,10 +276,3 @@ def _reasons(by_kind: Mapping[BatchKind, str]) -> str:
 
 def _tags(run_id: str) -> dict[str, str]:
     return {LOCK_TAG: lock_of_day(run_id), MAX_RETRIES_TAG: "0", PRIORITY_TAG: SLOW_PRIORITY}
-
-
-def _next_tick(context: dg.SensorEvaluationContext) -> int:
-    """Counts ticks in the cursor: a tick that is evaluated twice asks for the same run keys."""
-    tick = int(context.cursor or 0) + 1
-    context.update_cursor(str(tick))
-    return tick
