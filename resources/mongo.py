@@ -1,5 +1,6 @@
 """Connections to MongoDB (MONGODB_URI): one client at a time, opened when used. Knows no collection."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ class MongoResource(dg.ConfigurableResource):
         """
         from pymongo import MongoClient
 
+        # At DEBUG it writes whole commands, rows and all.
+        logging.getLogger("pymongo").setLevel(logging.INFO)
         uri = self.uri or os.environ.get("MONGODB_URI", "").strip()
         if not uri:
             raise ServiceNotConfigured(f"MONGODB_URI is not set: {HOW_TO_START}, or name your own MongoDB")

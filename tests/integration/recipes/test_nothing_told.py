@@ -16,17 +16,16 @@ from tests.integration.resources.asking import KEY
 
 CANARY = "kanarienvogel"  # ASCII: no way of writing it down hides it
 FIELDS = ("RCP_NM", "RCP_PARTS_DTLS", "MANUAL01", "HASH_TAG", "RCP_NA_TIP", "RCP_WAY2")
+REFUSAL = {"status": 400, "message": f"what is that: {CANARY} {KEY}"}
 FAULTS: dict[str, list[dict[str, Any]]] = {
     "nothing": [],
-    "answers that are no JSON": [{"content": "not_json"}],
-    "refusals": [{"content": "refusal"}],
-    "texts that no column takes": [{"content": "nul"}],
-    "a refused batch": [
-        {"endpoint": "batches/create", "status": 400, "message": f"bad line: {CANARY} {KEY}"}
+    "answers of no use": [{"content": what, "times": 1} for what in ("not_json", "refusal", "nul")],
+    "a refused batch": [{"endpoint": "batches/create", **REFUSAL}],
+    "a refused key": [{"endpoint": "files", **REFUSAL, "status": 401}],
+    "refused names, and vectors that are none": [
+        {"endpoint": "embeddings", "times": 1, **REFUSAL},
+        {"vector": "nan", "times": 1},
     ],
-    "a refused key": [{"endpoint": "files", "status": 401, "message": f"wrong {KEY} for {CANARY}"}],
-    "names that are refused": [{"endpoint": "embeddings", "status": 400, "message": f"{CANARY} {KEY}"}],
-    "vectors that are none": [{"vector": "nan"}],
 }
 
 
