@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import dagster as dg
@@ -44,6 +45,8 @@ __all__ = [
 
 MOST_THREADS = 16
 _STREAM_BUFFER_BYTES = 65_536
+# Clients may be used by several threads, but not be made by them from one session.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,6 @@ class BucketResource(dg.ConfigurableResource):
             client.close()
 
     def _open_client(self, credentials: dict[str, str]) -> "S3Client":
-        import boto3
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
 
@@ -95,10 +97,10 @@ class BucketResource(dg.ConfigurableResource):
         )
         region = os.environ.get("AWS_DEFAULT_REGION", "").strip() or "auto"  # R2's only one
         try:
-            # A session of its own: the default one is not for several threads.
-            return boto3.session.Session().client(  # type: ignore[call-overload, no-any-return]
-                "s3", endpoint_url=self.endpoint_url, region_name=region, config=config, **credentials
-            )
+            with _ONE_AT_A_TIME:
+                return _session(os.environ.get("AWS_PROFILE", "")).client(  # type: ignore[no-any-return]
+                    "s3", endpoint_url=self.endpoint_url, region_name=region, config=config, **credentials
+                )
         except (BotoCoreError, ValueError) as error:  # ValueError quotes the address
             raise ServiceNotConfigured(
                 f"the bucket has no usable address ({type(error).__name__}): S3_ENDPOINT_URL must be http:// "
@@ -241,6 +243,14 @@ def _follow_no_redirect(context: dict[str, Any], **_: Any) -> None:
     a gateway that answers http:// with the way to https:// got eighty requests, and we a RecursionError.
     """
     context.setdefault("s3_redirect", {})["redirected"] = True
+
+
+@cache
+def _session(profile: str) -> Any:
+    """One for the process: each reads the service's description anew, which takes longer than a listing."""
+    import boto3
+
+    return boto3.session.Session()
 
 
 def _credentials() -> dict[str, str]:
