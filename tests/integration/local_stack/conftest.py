@@ -31,6 +31,7 @@ def _only(*names: str) -> dict[str, str]:
         "postgres": "postgresql://somebody:their-password@db.example/theirs",
         "mongo_server": "mongodb://somebody:their-password@mongo.example/theirs",
         "openai_stand_in": "sk-their-key",
+        "front_pages": "127.0.0.1:9",
     }
     others = [name for name in TRIGGERS if name not in names]
     return {TRIGGERS[name][0]: elsewhere.get(name, f"https://{name}.example") for name in others}
