@@ -4,11 +4,9 @@ The points stand around the real statements and the real call; production code k
 """
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 from datetime import date
-from typing import Any
 
 import psycopg
 
@@ -18,43 +16,10 @@ from assets.economy_news.models import Partition
 from resources import spending
 from resources.chat import ChatResource
 from tests.integration.economy_news.runs import crawl, enrich_all
+from tests.integration.fatal_calls import after, before
 
 SURVIVES = 3
 """How many calls and stores go well before the fatal one."""
-
-
-def die(*_: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def before(owner: Any, name: str, after_calls: int) -> None:
-    """Dies instead of making call number `after_calls + 1`."""
-    _replace(
-        owner, name, lambda real, args, kwargs, made: die() if made > after_calls else real(*args, **kwargs)
-    )
-
-
-def after(owner: Any, name: str, after_calls: int) -> None:
-    """Dies when call number `after_calls + 1` has returned."""
-
-    def call(real: Callable[..., Any], args: Any, kwargs: Any, made: int) -> Any:
-        result = real(*args, **kwargs)
-        if made > after_calls:
-            die()
-        return result
-
-    _replace(owner, name, call)
-
-
-def _replace(owner: Any, name: str, call: Callable[..., Any]) -> None:
-    real = getattr(owner, name)
-    made = [0]
-
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        made[0] += 1
-        return call(real, args, kwargs, made[0])
-
-    setattr(owner, name, replaced)
 
 
 POINTS: dict[str, Callable[[], None]] = {

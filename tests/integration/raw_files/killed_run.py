@@ -7,55 +7,20 @@ and requests; production code knows nothing of them.
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import psycopg
 
 from assets.raw_files import front_page_fetching, front_page_store, partition_store, store
 from assets.raw_files.domains import registrable_domain
 from resources.bucket import Bucket, BucketResource
+from tests.integration.fatal_calls import after, before
 from tests.integration.raw_files.work_runs import whole_run
 
 RUN_ID = "killed"
 ALIVE = 7_307_307
 """An advisory lock that a run holds as long as the server knows its connection."""
-
-
-def die(*_: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def before(owner: Any, name: str, after_calls: int) -> None:
-    """Dies instead of making call number `after_calls + 1`."""
-    _replace(
-        owner, name, lambda real, args, kwargs, made: die() if made > after_calls else real(*args, **kwargs)
-    )
-
-
-def after(owner: Any, name: str, after_calls: int) -> None:
-    """Dies when call number `after_calls + 1` has returned."""
-
-    def call(real: Callable[..., Any], args: Any, kwargs: Any, made: int) -> Any:
-        result = real(*args, **kwargs)
-        if made > after_calls:
-            die()
-        return result
-
-    _replace(owner, name, call)
-
-
-def _replace(owner: Any, name: str, call: Callable[..., Any]) -> None:
-    real = getattr(owner, name)
-    made = [0]
-
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        made[0] += 1
-        return call(real, args, kwargs, made[0])
-
-    setattr(owner, name, replaced)
 
 
 # What goes well before the fatal call is counted so that something is done by then, and something is not.

@@ -15,7 +15,8 @@ import psycopg
 from assets.raw_files import front_page_store
 from local_stack.front_pages.sites import DISALLOWED, SITES
 from resources.bucket import Bucket, BucketResource
-from tests.integration.raw_files.killed_run import ALIVE, die, import_all
+from tests.integration.fatal_calls import die
+from tests.integration.raw_files.killed_run import ALIVE, import_all
 from tests.integration.raw_files.raw_runs import document
 from tests.integration.raw_files.work_runs import whole_run
 

@@ -12,7 +12,7 @@ import psycopg
 from pymongo import MongoClient
 
 from assets.recipes import job_store
-from tests.integration.economy_news.killed_run import after, before
+from tests.integration.fatal_calls import after, before
 from tests.integration.recipes.parsed_jobs import persist_all
 
 POINTS: dict[str, Callable[[], None]] = {

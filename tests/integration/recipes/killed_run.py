@@ -17,7 +17,7 @@ from assets.recipes import batch_store, embedding_store, job_store, recipe_store
 from assets.recipes.parse_batches import ParseContent
 from resources import batch_spending
 from resources.batches import BatchApi
-from tests.integration.raw_files.killed_run import after, before
+from tests.integration.fatal_calls import after, before
 from tests.integration.recipes.batch_runs import Runs
 
 RUN = "killed:0"

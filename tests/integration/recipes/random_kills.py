@@ -22,7 +22,8 @@ from local_stack.recipe_api.state import KEY as SOURCE_KEY
 from resources.batches import BatchApi
 from resources.embeddings import EmbeddingResource
 from resources.recipe_api import RecipeApiResource
-from tests.integration.raw_files.killed_run import ALIVE, die
+from tests.integration.fatal_calls import die
+from tests.integration.raw_files.killed_run import ALIVE
 from tests.integration.recipes.batch_runs import EMBEDDING_MODEL, Runs
 from tests.integration.recipes.job_records import DAY, Mongo
 from tests.integration.recipes.killed_run import import_all
