@@ -4,19 +4,13 @@ The SDK's own retries are off: a failed call is the caller's to retry, at the ti
 """
 
 import json
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from pydantic import PrivateAttr
+from typing import Any
 
 from resources.openai_api import OpenAiResource, usage_of
 from resources.spending import Usage
-
-if TYPE_CHECKING:
-    from openai import OpenAI
 
 Messages = Sequence[Mapping[str, str]]
 
@@ -31,13 +25,17 @@ class JsonSchema:
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """A completed call. `was_cut`: the output limit ended it. `refusal`: the model would not answer."""
+    """A completed call. `was_cut`: the output limit ended it. `refusal`: the model would not answer.
+
+    `model` is the one that really answered, as the provider names it; empty where it does not.
+    """
 
     content: str
     usage: Usage
     seconds: float
     was_cut: bool = False
     refusal: str | None = None
+    model: str = ""
 
 
 class ChatResource(OpenAiResource):
@@ -45,9 +43,6 @@ class ChatResource(OpenAiResource):
 
     max_output_tokens: int = 3_000
     temperature: float = 0.2
-
-    _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
-    _client: Any = PrivateAttr(default=None)
 
     def most_input_tokens(self, messages: Messages, schema: JsonSchema) -> int:
         """An estimate that is never below the real count: no tokenizer makes more tokens than bytes.
@@ -66,6 +61,7 @@ class ChatResource(OpenAiResource):
             completion = self._open_client().chat.completions.create(**self._request(messages, schema))
             choice = completion.choices[0]
             usage = usage_of(completion.usage, self.priced_model)
+            answered_by = completion.model if isinstance(completion.model, str) else ""
             content, refusal = choice.message.content or "", choice.message.refusal and "refusal"
         return ChatAnswer(
             content=content,
@@ -73,6 +69,7 @@ class ChatResource(OpenAiResource):
             seconds=time.monotonic() - started,
             was_cut=choice.finish_reason == "length",
             refusal="content_filter" if choice.finish_reason == "content_filter" else refusal,
+            model=answered_by[:100],
         )
 
     def _request(self, messages: Messages, schema: JsonSchema) -> dict[str, Any]:
@@ -89,10 +86,3 @@ class ChatResource(OpenAiResource):
         if model.takes_temperature:
             request["temperature"] = self.temperature
         return request
-
-    def _open_client(self) -> "OpenAI":
-        with self._lock:
-            if self._client is None:
-                self._client = self._new_client()
-            client: OpenAI = self._client
-            return client

@@ -6,13 +6,14 @@ The SDK's own retries are off: a failed call is the caller's to retry.
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from resources.api_failure import FAIL, RETRY, SUSPEND, ApiFailure, Verdict, retry_after_seconds, verdict_of
 from resources.errors import ServiceUnavailable
@@ -41,6 +42,9 @@ class OpenAiResource(dg.ConfigurableResource):
     model_prices: dict[str, dict[str, Any]] = Field(default={})
     api_key: str = Field(default="", description="Empty: OPENAI_API_KEY is read when a call is made.")
 
+    _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+    _client: Any = PrivateAttr(default=None)
+
     @cached_property
     def priced_model(self) -> Model:
         """The model with its price. Raises ModelHasNoPrice."""
@@ -55,6 +59,14 @@ class OpenAiResource(dg.ConfigurableResource):
 
     def _api_key(self) -> str:
         return self.api_key or os.environ.get("OPENAI_API_KEY", "")
+
+    def _open_client(self) -> "OpenAI":
+        """A client that stays open for the calls to come. Thread-safe; raises ApiFailure without a key."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._new_client()
+            client: OpenAI = self._client
+            return client
 
     def _new_client(self) -> "OpenAI":
         """A client for the caller to close. Raises ApiFailure without a key."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -10,6 +11,9 @@ import psycopg
 from pydantic import Field
 
 from resources.errors import ServiceNotConfigured, ServiceUnavailable
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
 
 HOW_TO_START = "start the local stack with `make up` and load its addresses with `. .local/env`"
 
@@ -63,3 +67,23 @@ class PostgresResource(dg.ConfigurableResource):
             ) from None
         with connection:
             yield connection
+
+    @contextmanager
+    def pool(self, most: int) -> "Iterator[ConnectionPool[psycopg.Connection]]":
+        """At most so many connections in autocommit mode, made when needed; raises as `connect`.
+
+        Who waits longer than ten seconds for one gets a psycopg.OperationalError.
+        """
+        from psycopg_pool import ConnectionPool
+
+        with self.connect():  # says in one line what is wrong with the address; the pool would try for long
+            pass
+        with ConnectionPool(
+            self.database_url or database_url_from_environment(),
+            kwargs={"autocommit": True, "connect_timeout": 10, "application_name": "granary"},
+            min_size=0,
+            max_size=most,
+            timeout=10,
+            reconnect_timeout=10,
+        ) as pool:
+            yield pool

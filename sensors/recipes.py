@@ -10,7 +10,6 @@ import dagster as dg
 import psycopg
 
 from assets.recipes import batch_store, batch_submission, job_report, recipe_store, repair_store
-from assets.recipes.batch_gate import BatchGate
 from assets.recipes.batch_kinds import EMBED, PARSE
 from assets.recipes.batch_room import BUDGET
 from assets.recipes.models import BatchIntent, BatchKind, WaitingWork
@@ -22,6 +21,7 @@ from resources.alerts import AlertResource
 from resources.api_failure import ApiFailure
 from resources.batch_state import BatchState
 from resources.batches import BatchResource
+from resources.model_gate import ModelGate
 from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
 from sensors.live_runs import held_locks
@@ -213,7 +213,7 @@ class _Look:
         if not wanted:
             return frozenset(), {}
         api = self._apis[BatchKind.PARSE]
-        passing = BatchGate(self._connection, api.gate_key, self._alerts, self._rules.gate_probe_minutes)
+        passing = ModelGate(self._connection, api.gate_key, self._alerts, self._rules.gate_probe_minutes)
         if shut := passing.pass_(only="AUTH"):
             return frozenset(), dict.fromkeys(BatchKind, shut.reason)
         try:

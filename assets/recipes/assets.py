@@ -170,15 +170,15 @@ def recipes(
     pushgateway: PushgatewayResource,
 ) -> dg.MaterializeResult:
     """Recipes with their steps and recognised ingredients (recipe.recipe, …), one transaction each."""
-    from assets.recipes.batch_gate import BatchGate
     from assets.recipes.embedding_calls import NotEmbedded, embed_names
     from assets.recipes.persist import persist
+    from resources.model_gate import ModelGate
 
     run_id, job_ids, rules = context.partition_key, config.job_ids or None, recipe_rules
     told: dict[str, int] = {}
     reason = None
     with _stage(context, postgres, mongo, pushgateway, "persist") as (connection, db, claimed_by):
-        passing = BatchGate(connection, embeddings.gate_key, alerts, rules.gate_probe_minutes)
+        passing = ModelGate(connection, embeddings.gate_key, alerts, rules.gate_probe_minutes)
 
         def embed(names: Sequence[str]) -> dict[str, recipe_store.Vector]:
             return embed_names(db, connection, embeddings, passing, names, rules.cap_usd)

@@ -14,7 +14,6 @@ from uuid import uuid4
 import psycopg
 
 from assets.recipes import batch_queue_store, batch_store, job_store, recipe_store
-from assets.recipes.batch_gate import BatchGate
 from assets.recipes.batch_kinds import INGREDIENT, BatchContent, Line
 from assets.recipes.batch_lines import Shard
 from assets.recipes.batch_queue_store import QUEUE_FULL
@@ -26,6 +25,7 @@ from resources.api_failure import FAIL, ApiFailure
 from resources.batches import BatchApi, InputFileGone, QueueFull
 from resources.counters import Counts
 from resources.errors import SpendingCapReached
+from resources.model_gate import ModelGate
 from resources.model_table import Model
 from resources.openai_api import ApiUnavailable
 
@@ -52,7 +52,7 @@ class BatchContext:
     db: "Mongo"
     connection: psycopg.Connection
     api: BatchApi
-    gate: BatchGate
+    gate: ModelGate
     model: Model
     rules: RecipeRules
     run_id: str

@@ -26,7 +26,6 @@ from assets.recipes import (
 )
 from assets.recipes.batch_answers import Answers
 from assets.recipes.batch_ending import BatchLost
-from assets.recipes.batch_gate import BatchGate
 from assets.recipes.batch_intents import BatchContext
 from assets.recipes.batch_kinds import INGREDIENT, BatchContent, Read
 from assets.recipes.batch_lines import Body
@@ -36,6 +35,7 @@ from resources.alerts import AlertResource
 from resources.api_failure import SUSPEND, ApiFailure
 from resources.batch_state import BatchState
 from resources.batches import BatchApi, BatchResource
+from resources.model_gate import ModelGate
 from resources.model_table import Model, ModelPrice, model_named
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Retriever:
         self._db = db
         self._connection = connection
         self._batches = batches
-        self._gate = BatchGate(connection, batches.gate_key, alerts, rules.gate_probe_minutes)
+        self._gate = ModelGate(connection, batches.gate_key, alerts, rules.gate_probe_minutes)
         self._rules = rules
         self._run_id = run_id
         self._claimed_by = claimed_by

@@ -22,7 +22,6 @@ from assets.recipes import (
     recipe_store,
     repair_store,
 )
-from assets.recipes.batch_gate import BatchGate
 from assets.recipes.batch_intents import BatchContext
 from assets.recipes.batch_kinds import BatchContent, Line, Stages
 from assets.recipes.batch_lines import MAX_BYTES, MAX_LINES, write_shards
@@ -34,6 +33,7 @@ from assets.recipes.statuses import LEASE_SECONDS
 from resources.alerts import AlertResource
 from resources.api_failure import ApiFailure
 from resources.batches import BatchApi, BatchResource
+from resources.model_gate import ModelGate
 from resources.model_table import Model
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Submitter:
         self._db = db
         self._connection = connection
         self._batches = batches
-        self._gate = BatchGate(connection, batches.gate_key, alerts, rules.gate_probe_minutes)
+        self._gate = ModelGate(connection, batches.gate_key, alerts, rules.gate_probe_minutes)
         self._rules = rules
         self._run_id = run_id
         self._claimed_by = claimed_by

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from assets.recipes import batch_store
-from assets.recipes.batch_gate import BatchGate
 from assets.recipes.batch_room import BUDGET
 from assets.recipes.recipe_store import SimilarRecipe, Vector, recipes_similar_to_vector
-from resources import spending
 from resources.api_failure import FAIL, ApiFailure
 from resources.embeddings import EmbeddingResource
 from resources.errors import SpendingCapReached
-from resources.spending import Usage
+from resources.model_gate import ModelGate
+from resources.paid_embeddings import embed_texts
 
 if TYPE_CHECKING:
     from assets.recipes.job_store import Mongo
@@ -29,34 +28,11 @@ class NotEmbedded(Exception):
     """No vector can be had now; the message is the reason, such as QUOTA, BUDGET or the API's code."""
 
 
-def embed_texts(
-    connection: psycopg.Connection,
-    embeddings: EmbeddingResource,
-    texts: Sequence[str],
-    cap_usd: Decimal | None,
-) -> list[Vector]:
-    """One vector a text, in their order. Raises SpendingCapReached before a call, and ApiFailure."""
-    vectors: list[Vector] = []
-    for part in embeddings.requests_of(texts):
-        reservation = spending.reserve(
-            connection, embeddings.priced_model, embeddings.most_input_tokens(part), 0, cap_usd
-        )
-        try:
-            found, usage = embeddings.embed(part)
-        except ApiFailure as failure:
-            if not failure.may_have_been_charged:
-                spending.settle(connection, PIPELINE, embeddings.model, reservation, Usage())
-            raise
-        spending.settle(connection, PIPELINE, embeddings.model, reservation, usage)
-        vectors.extend(found)
-    return vectors
-
-
 def embed_names(
     db: "Mongo",
     connection: psycopg.Connection,
     embeddings: EmbeddingResource,
-    gate: BatchGate,
+    gate: ModelGate,
     names: Sequence[str],
     cap_usd: Decimal | None,
 ) -> dict[str, Vector]:
@@ -67,7 +43,7 @@ def embed_names(
     if shut := gate.pass_():
         raise NotEmbedded(shut.reason)
     try:
-        vectors = embed_texts(connection, embeddings, names, cap_usd)
+        vectors = embed_texts(connection, embeddings, PIPELINE, names, cap_usd)
     except SpendingCapReached as reached:
         gate.asked_nothing()
         if not batch_store.open_batches(db):  # one that ends may give money back
@@ -93,5 +69,5 @@ def recipes_similar_to(
     cap_usd: Decimal | None,
 ) -> list[SimilarRecipe]:
     """The k published recipes nearest to what the text says, nearest first. Raises as `embed_texts`."""
-    (vector,) = embed_texts(connection, embeddings, [text], cap_usd)
+    (vector,) = embed_texts(connection, embeddings, PIPELINE, [text], cap_usd)
     return recipes_similar_to_vector(connection, vector, embeddings.model, k)

@@ -64,7 +64,6 @@ WORK = {
     },
     "recipes": {
         "batch_ending.py",
-        "batch_gate.py",
         "batch_intents.py",
         "batch_retrieval.py",
         "batch_room.py",

@@ -1,4 +1,4 @@
-"""The gate as batches pass it: while it is shut nothing is claimed or created, but for its probe."""
+"""The gate of a model as a run passes it: while it is shut nothing is claimed or asked, but for its probe."""
 
 import psycopg
 
@@ -8,7 +8,7 @@ from resources.api_failure import SUSPEND, ApiFailure
 from resources.gate import GateKey, ShutGate
 
 
-class BatchGate:
+class ModelGate:
     """The gate of one key and model for one run; alarms go out when it shuts and when it opens."""
 
     def __init__(
