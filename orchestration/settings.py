@@ -15,8 +15,12 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orchestration.partitions import PIPELINES, SECTIONS
+from resources.embedding_profile import EXAMPLE, check_profile
 from resources.errors import ModelHasNoPrice
 from resources.model_table import Model, ModelPrice, model_named
+
+VECTOR_DIMENSIONS = 1_536
+"""Of every vector column; another number is another table."""
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -121,6 +125,20 @@ class Settings(BaseSettings):
     max_enqueued_tokens: int = Field(2_000_000, ge=1_000)
     """How many tokens may wait in the provider's batch queue at once, by the account's limit."""
 
+    embedding_profile: str = EXAMPLE
+    """Names the vector space of contexts and products; must agree with openai_embedding_model."""
+    context_own_state: bool = False
+    """No application keeps the states: the door creates them, and a schedule sends again and finalises."""
+    context_processing_expiry_seconds: int = Field(600, ge=10, le=86_400)
+    """After which a stage left PROCESSING may be taken again; the application counts on ten minutes."""
+    context_linger_seconds: float = Field(20, ge=0, le=300)
+    """How long a run waits for more requests before it ends."""
+    context_candidates: int = Field(10, ge=1, le=100)
+    context_candidate_floor: float = Field(0.30, ge=-1, le=1)
+    """The least cosine similarity of a keyword that the model is asked about."""
+    context_presets_file: str = ""
+    """Empty: the keywords shipped with the pipeline."""
+
     mongodb_database: str = Field("granary", min_length=1)
     recipe_api_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
     """Empty: no recipe is fetched. Its key is RECIPE_API_KEY."""
@@ -204,6 +222,12 @@ class Settings(BaseSettings):
     def _that_agree(self) -> "Settings":
         if self.crawl_sleep_min_ms > self.crawl_sleep_max_ms:
             raise ValueError("CRAWL_SLEEP_MIN_MS must not be above CRAWL_SLEEP_MAX_MS")
+        try:
+            check_profile(self.embedding_profile, self.openai_embedding_model, VECTOR_DIMENSIONS)
+        except ValueError as error:
+            raise ValueError(
+                f"EMBEDDING_PROFILE {error}: change it together with OPENAI_EMBEDDING_MODEL"
+            ) from None
         host = urlsplit(self.naver_base_url).hostname
         if self.crawl_min_interval_ms < 1_000 and host is not None and host not in LOOPBACK_HOSTS:
             raise ValueError(

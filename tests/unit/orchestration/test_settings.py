@@ -26,6 +26,7 @@ SERVICE_ADDRESSES = {
     "RECIPE_API_KEY",
     "API_TOKEN",
     "ADMIN_TOKEN",
+    "CONTEXT_HMAC_KEY",
     "DAGSTER_PG_URL",
 }
 # Empty by default, so the file shows how a value is written instead.
@@ -45,6 +46,13 @@ CONTRACT_DEFAULTS = {
     "model_prices": {},
     "alert_urls": (),
     "granary_environment": "development",
+    "embedding_profile": "openai-text-embedding-3-small-1536-cosine-v1",
+    "context_own_state": False,
+    "context_processing_expiry_seconds": 600,
+    "context_linger_seconds": 20,
+    "context_candidates": 10,
+    "context_candidate_floor": 0.30,
+    "context_presets_file": "",
     "api_docs": False,
     "s3_endpoint_url": "",
     "s3_bucket": "granary",
