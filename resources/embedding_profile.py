@@ -45,6 +45,6 @@ def check_profile(name: str, model: str, dimensions: int, distance: str = "cosin
     wanted = (model, dimensions, distance)
     if (profile.model, profile.dimensions, profile.distance) != wanted:
         raise ValueError(
-            f"says {profile.model}, {profile.dimensions} dimensions, {profile.distance}, but vectors are made "
-            f"by {model} with {dimensions} dimensions and compared by {distance}"
+            f"says {profile.model}, {profile.dimensions} dimensions, {profile.distance}, but vectors are made"
+            f" by {model} with {dimensions} dimensions and compared by {distance}"
         )
