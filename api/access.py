@@ -21,7 +21,7 @@ _USABLE = re.compile(r"[\x21-\x7e]{16,}")
 
 def check_internal(request: Request) -> None:
     """Raises HTTPException: 401 unless the request shows API_TOKEN, 503 where there is none."""
-    expected = _configured("API_TOKEN")
+    expected = configured("API_TOKEN")
     scheme, _, token = _only_header(request, "authorization").partition(" ")
     if scheme.lower() != "bearer" or not _same(token, expected):
         raise HTTPException(401, "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
@@ -29,9 +29,19 @@ def check_internal(request: Request) -> None:
 
 def check_admin(request: Request) -> None:
     """Raises HTTPException: 403 unless the request shows ADMIN_TOKEN, 503 where there is none."""
-    expected = _configured("ADMIN_TOKEN")
+    expected = configured("ADMIN_TOKEN")
     if not _same(_only_header(request, "x-admin-token"), expected):
         raise HTTPException(403, "the admin token is needed")
+
+
+def configured(variable: str) -> str:
+    """The secret in this variable. Raises HTTPException: 503 that names it where it is none to rely on."""
+    token = os.environ.get(variable, "").strip()
+    if not _USABLE.fullmatch(token):
+        raise HTTPException(
+            503, f"{variable} is not configured: 16 characters or more, printable ASCII without spaces"
+        )
+    return token
 
 
 class InternalRoute(APIRoute):
@@ -54,15 +64,6 @@ def _guarded(handler: Handler, check: Callable[[Request], None]) -> Handler:
         return await handler(request)
 
     return checked
-
-
-def _configured(variable: str) -> str:
-    token = os.environ.get(variable, "").strip()
-    if not _USABLE.fullmatch(token):
-        raise HTTPException(
-            503, f"{variable} is not configured: 16 characters or more, printable ASCII without spaces"
-        )
-    return token
 
 
 def _only_header(request: Request, name: str) -> str:

@@ -21,8 +21,9 @@ logger = logging.getLogger("granary.api")
 
 # From our models, so safe to tell. `msg` is not told: some of pydantic's quote the value.
 _LIMITS = ("pattern", "min_length", "max_length", "ge", "gt", "le", "lt", "expected")
-_FIELD = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-_SECONDS_UNTIL_WORTH_A_TRY = "5"
+_FIELD = re.compile(r"[a-z_][A-Za-z0-9_]{0,39}")
+WORTH_A_TRY = {"Retry-After": "5"}
+"""The header of a 503 that may pass by itself."""
 
 
 def error_answer(
@@ -91,7 +92,7 @@ def _told(problem: Mapping[str, Any]) -> dict[str, object]:
 
 def _postgres_away(_: Request, error: Exception) -> Response:
     logger.warning("Postgres does not answer: %s at %s", type(error).__name__, _place(error))
-    return error_answer(503, "the database does not answer", {"Retry-After": _SECONDS_UNTIL_WORTH_A_TRY})
+    return error_answer(503, "the database does not answer", WORTH_A_TRY)
 
 
 def _place(error: BaseException) -> str:

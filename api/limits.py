@@ -7,7 +7,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import error_answer
 
-BODY_BYTES = 64 * 1024
+BODY_BYTES = 256 * 1024
+"""Room for the longest text that is taken, each of its characters written as a pair of escapes."""
 BODY_SECONDS = 10.0
 
 # What is left of the body is not worth reading.

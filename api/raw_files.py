@@ -2,22 +2,22 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Path
+from fastapi import Depends, HTTPException, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from api.access import AdminRoute, InternalRoute
+from api.answers import admin_router, answers, internal_router
 from api.database import Connections
 from assets.raw_files import partition_store
 
 FIRST_DAY = date(2026, 1, 1)
 
-admin_routes = APIRouter(prefix="/api/v1", route_class=AdminRoute)
-internal_routes = APIRouter(prefix="/api/v1", route_class=InternalRoute)
+admin_routes = admin_router("/api/v1")
+internal_routes = internal_router("/api/v1")
 
 
 def _iso_day(value: object) -> date:
@@ -56,7 +56,7 @@ class PartitionRequested(BaseModel):
     partition: str
 
 
-@admin_routes.post("/seeds/orchestrate", status_code=202)
+@admin_routes.post("/seeds/orchestrate", status_code=202, responses=answers(400, 422))
 def request_partition(
     asked: PartitionRequest, pool: Connections, today: Annotated[date, Depends(today_utc)]
 ) -> PartitionRequested:
@@ -74,7 +74,7 @@ def request_partition(
     )
 
 
-@internal_routes.get("/raw/daily/{date}")
+@internal_routes.get("/raw/daily/{date}", responses=answers(404, 422), response_model=dict[str, Any])
 def daily_report(day: Annotated[IsoDay, Path(alias="date")], pool: Connections) -> JSONResponse:
     """The day's summary as it was last stored; 404 where there is none."""
     with pool.connection() as connection:

@@ -39,6 +39,7 @@ _CALLERS_CHOICE = {
     "GRANARY_PIPELINES",
     "API_TOKEN",
     "ADMIN_TOKEN",
+    "CONTEXT_HMAC_KEY",
     "DAGSTER_PG_URL",
     "CRAWL_MIN_INTERVAL_MS",
     "CRAWL_SLEEP_MIN_MS",
@@ -115,6 +116,7 @@ def general_variables(root: Path, secrets: Secrets) -> dict[str, str]:
     return {
         "API_TOKEN": secrets.api_token,
         "ADMIN_TOKEN": secrets.admin_token,
+        "CONTEXT_HMAC_KEY": secrets.context_hmac_key,
         "DAGSTER_HOME": str(root.parent),
         "DAGSTER_FILES": str(root / "dagster"),
         "DAGSTER_DISABLE_TELEMETRY": "1",

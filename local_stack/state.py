@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from local_stack.errors import StackError
@@ -60,23 +60,32 @@ class Secrets:
     openai_api_key: str
     api_token: str
     admin_token: str
+    context_hmac_key: str
 
     @classmethod
     def load(cls, root: Path) -> "Secrets":
-        """The remembered ones, made and stored at the first call."""
+        """The remembered ones; what is missing among them is made and stored at the first call."""
         path = root / "secrets.json"
+        fresh = cls._made_up()
         try:
-            return cls(**json.loads(path.read_text()))
+            remembered = json.loads(path.read_text())
+            kept = replace(fresh, **{name: remembered[name] for name in asdict(fresh) if name in remembered})
         except (FileNotFoundError, ValueError, TypeError):
-            fresh = cls(
-                f"GRANARY{secrets.token_hex(8).upper()}",
-                secrets.token_urlsafe(30),
-                f"sk-local-{secrets.token_urlsafe(24)}",
-                secrets.token_urlsafe(24),
-                secrets.token_urlsafe(24),
-            )
-            write_private(path, json.dumps(asdict(fresh), indent=2) + "\n")
-            return fresh
+            remembered, kept = None, fresh
+        if asdict(kept) != remembered:
+            write_private(path, json.dumps(asdict(kept), indent=2) + "\n")
+        return kept
+
+    @classmethod
+    def _made_up(cls) -> "Secrets":
+        return cls(
+            aws_access_key_id=f"GRANARY{secrets.token_hex(8).upper()}",
+            aws_secret_access_key=secrets.token_urlsafe(30),
+            openai_api_key=f"sk-local-{secrets.token_urlsafe(24)}",
+            api_token=secrets.token_urlsafe(24),
+            admin_token=secrets.token_urlsafe(24),
+            context_hmac_key=secrets.token_urlsafe(30),
+        )
 
 
 def write_private(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class GenerationType(StrEnum):
-    """How candidates are found: G2 near the member's taste, G1 popular within it, G0 popular with everybody."""
+    """How candidates are found: G2 near the member's taste, G1 popular within it, G0 popular with all."""
 
     G2 = "G2"
     G1 = "G1"

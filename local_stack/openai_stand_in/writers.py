@@ -11,6 +11,7 @@ from local_stack.openai_stand_in.recipe_writer import asks_for_recipe, write_rec
 from local_stack.openai_stand_in.schema_writer import write_by_schema
 from local_stack.openai_stand_in.sentences import polite, sentences_of
 from local_stack.openai_stand_in.summary_writer import write_summary
+from local_stack.openai_stand_in.tag_writer import write_tags
 
 WRITERS: dict[str, Callable[[Call], Any]] = {
     "article_summary": write_summary,
@@ -19,6 +20,7 @@ WRITERS: dict[str, Callable[[Call], Any]] = {
     "quiz": write_quiz,
     "content_quiz": write_quiz,
     "term_quiz": write_quiz,
+    "context_keywords": write_tags,
 }
 
 
