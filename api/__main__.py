@@ -1,8 +1,12 @@
 """`python -m api --port 8787 --host 127.0.0.1`: serves the HTTP door until a signal."""
 
 import argparse
+import gc
 import logging
 import sys
+
+MOST_CONNECTIONS = 400
+"""Open at once, idle ones too; each may hold a body of 256 KiB. One more gets a 503."""
 
 
 def main() -> None:
@@ -27,6 +31,9 @@ def main() -> None:
         door = app()
     except (SettingsError, ServiceNotConfigured) as error:
         sys.exit(str(error))
+    # Walking through all that was imported takes a tenth of a second, in which nobody is answered.
+    gc.collect()
+    gc.freeze()
     uvicorn.run(
         door,
         host=arguments.host,
@@ -34,7 +41,9 @@ def main() -> None:
         access_log=False,  # the proxy has one; here paths and queries would be kept
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=100,
+        limit_concurrency=MOST_CONNECTIONS,
+        # Longer than proxies keep theirs: who posts on one that is closed just then gets no answer.
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
     )
 

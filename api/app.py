@@ -11,11 +11,14 @@ from datetime import date
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from api import health, raw_files
-from api.database import connection_pool
+from api import context_tags, health, raw_files
+from api.database import connection_pool, search_pool
 from api.errors import NoTraces, answer_errors
 from api.limits import BodyLimit
+from assets.context_tags.search import ContextSearch, SearchRules
 from orchestration.settings import Settings, settings_from_environment
+from resources.alerts import AlertResource
+from resources.embeddings import EmbeddingResource
 from resources.postgres import database_url_from_environment
 
 # The door crawls nothing, so an expired permission to crawl does not keep it shut.
@@ -27,15 +30,19 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
 
     Raises ServiceNotConfigured where there is no Postgres address.
     """
-    pool = connection_pool(database_url or database_url_from_environment())
+    database_url = database_url or database_url_from_environment()
+    pool = connection_pool(database_url)
+    pool_of_searches = search_pool(database_url)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         pool.open()
+        pool_of_searches.open()
         try:
             yield
         finally:
             await run_in_threadpool(pool.close)
+            await run_in_threadpool(pool_of_searches.close)
 
     app = FastAPI(
         title="Granary",
@@ -53,7 +60,10 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
             "auto_configure": False,
         },
     )
+    app.state.settings = settings
     app.state.pool = pool
+    app.state.search_pool = pool_of_searches
+    app.state.search = _search(settings)
     answer_errors(app)
     app.add_middleware(BodyLimit)
     app.add_middleware(NoTraces)  # the last one added is the outermost
@@ -62,9 +72,25 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
         health.internal_routes,
         raw_files.admin_routes,
         raw_files.internal_routes,
+        context_tags.internal_routes,
     ):
         app.include_router(router)
     return app
+
+
+def _search(settings: Settings) -> ContextSearch:
+    embeddings = EmbeddingResource(
+        model=settings.openai_embedding_model,
+        base_url=settings.openai_base_url,
+        timeout_ms=settings.openai_timeout_ms,
+        model_prices={name: price.model_dump(mode="json") for name, price in settings.model_prices.items()},
+    )
+    rules = SearchRules(
+        profile=settings.embedding_profile,
+        cap_usd=settings.daily_spending_cap_usd,
+        probe_minutes=settings.gate_probe_minutes,
+    )
+    return ContextSearch(embeddings, AlertResource(urls=",".join(settings.alert_urls)), rules)
 
 
 def app() -> FastAPI:

@@ -12,17 +12,21 @@ from resources.postgres import check_database_url
 
 MOST_CONNECTIONS = 8
 MOST_WAITING = 32
+MOST_SEARCHES = 12
+MOST_WAITING_SEARCHES = 4
 WAIT_SECONDS = 3.0
 STATEMENT_SECONDS = 5
 
 Pool = ConnectionPool[psycopg.Connection]
 
 
-def connection_pool(database_url: str) -> Pool:
+def connection_pool(
+    database_url: str, most: int = MOST_CONNECTIONS, most_waiting: int = MOST_WAITING
+) -> Pool:
     """A pool, not yet opened, of connections in autocommit mode; none is made before it is needed.
 
-    Who waits longer than three seconds, or finds 32 waiting, gets a psycopg.OperationalError. Raises
-    ServiceNotConfigured where `database_url` is no Postgres address.
+    Who waits longer than three seconds, or finds `most_waiting` waiting, gets a psycopg.OperationalError.
+    Raises ServiceNotConfigured where `database_url` is no Postgres address.
     """
     check_database_url(database_url)
     try:
@@ -40,8 +44,8 @@ def connection_pool(database_url: str) -> Pool:
         configure=_bound_statements,
         check=ConnectionPool.check_connection,  # so that a restart of Postgres costs no request
         min_size=0,
-        max_size=MOST_CONNECTIONS,
-        max_waiting=MOST_WAITING,
+        max_size=most,
+        max_waiting=most_waiting,
         timeout=WAIT_SECONDS,
         # A pool that does not give up doubles its pause with each try, also after Postgres is back.
         reconnect_timeout=WAIT_SECONDS,
@@ -49,13 +53,21 @@ def connection_pool(database_url: str) -> Pool:
     )
 
 
+def search_pool(database_url: str) -> Pool:
+    """A pool of its own for searches, which hold a connection and a thread while the model is asked.
+
+    They are so few at once that a slow model takes no thread (of 40) that other requests wait for.
+    """
+    return connection_pool(database_url, MOST_SEARCHES, MOST_WAITING_SEARCHES)
+
+
 def _bound_statements(connection: psycopg.Connection) -> None:
     # Not as a start-up option: a connection pooler in front of Postgres refuses those.
     connection.execute("SELECT set_config('statement_timeout', %s, false)", (f"{STATEMENT_SECONDS}s",))
 
 
-def pool_of(request: Request) -> Pool:
-    """The application's pool."""
+async def pool_of(request: Request) -> Pool:
+    """The application's pool. Async, as all dependencies that only look: others cost a change of thread."""
     pool: Pool = request.app.state.pool
     return pool
 

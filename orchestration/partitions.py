@@ -37,6 +37,19 @@ FIRST_RECIPE_DAY = "2026-01-01"
 recipe_days = dg.DailyPartitionsDefinition(start_date=FIRST_RECIPE_DAY, timezone="Asia/Seoul", end_offset=1)
 
 
+FIRST_CONTEXT_DAY = "2026-01-01"
+
+# The day (UTC) on which a context was requested.
+context_days = dg.DailyPartitionsDefinition(start_date=FIRST_CONTEXT_DAY, timezone="UTC", end_offset=1)
+
+FIRST_RECOMMENDATION_DAY = "2026-01-01"
+
+# The day (UTC) on which a member was queued.
+recommendation_days = dg.DailyPartitionsDefinition(
+    start_date=FIRST_RECOMMENDATION_DAY, timezone="UTC", end_offset=1
+)
+
+
 def raw_key(day: date, source: str) -> dg.MultiPartitionKey:
     """The partition key of a day (UTC) and source, as `2026-11-30|kr/news`."""
     return dg.MultiPartitionKey({"day": day.isoformat(), "source": source})

@@ -41,6 +41,14 @@ RAW_REPORT_MAX_SECONDS = 300
 # Fifty thousand lines are written, sent and read in one step; the batch itself is waited for by nobody.
 RECIPES_MAX_SECONDS = 3_600
 
+# A run goes on taking what arrives for so long, so that steady requests do not wait for a start each.
+CONTEXT_SLICE_SECONDS = 600
+CONTEXT_MAX_SECONDS = 900
+PRESETS_MAX_SECONDS = 300
+
+RECOMMENDATIONS_SLICE_SECONDS = 600
+RECOMMENDATIONS_MAX_SECONDS = 900
+
 LIVE_PRIORITY = "10"
 # Below the crawl, and bounded in dagster.yaml: a slow model must not take every place of the queue.
 SLOW_PRIORITY = "5"

@@ -139,6 +139,16 @@ class Settings(BaseSettings):
     context_presets_file: str = ""
     """Empty: the keywords shipped with the pipeline."""
 
+    recommendation_trigger_limit: int = Field(100, ge=1, le=10_000)
+    """Due members that one short transaction takes; a run goes on until none is due."""
+    recommendation_trigger_lease_minutes: float = Field(5, gt=0, le=120)
+    recommendation_pick_limit: int = Field(10, ge=1, le=1_000)
+    recommendation_concurrency: int = Field(5, ge=1, le=64)
+    recommendation_size: int = Field(20, ge=1, le=1_000)
+    """Products recommended to a member."""
+    visit_session_minutes: float = Field(60, gt=0, le=10_080)
+    """A visit within these of the one before belongs to it and moves nothing."""
+
     mongodb_database: str = Field("granary", min_length=1)
     recipe_api_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
     """Empty: no recipe is fetched. Its key is RECIPE_API_KEY."""

@@ -1,4 +1,4 @@
-"""`make dev`: a backfill of three days goes through beside the live crawl, and Ctrl-C stops everything."""
+"""`make dev`: a backfill goes through beside the live crawl, the door answers, Ctrl-C stops everything."""
 
 import json
 import re
@@ -47,9 +47,12 @@ def ask(ui: str, query: str, variables: dict[str, Any]) -> dict[str, Any]:
 def test_a_backfill_and_the_live_crawl_go_side_by_side_and_ctrl_c_stops_all(project: Project) -> None:
     dev = project.start("dev")
     assert dev.stdout is not None
-    ui = next(found[0] for line in dev.stdout if (found := re.search(r"http://\S+", line)))
+    addresses = (found[0] for line in dev.stdout if (found := re.search(r"http://\S+", line)))
+    ui, door = next(addresses), next(addresses)
     variables = Stack(project.local, environ=project.environ).environment()
 
+    with urllib.request.urlopen(f"{door}/readyz", timeout=10) as answer:
+        assert json.load(answer) == {"status": "ready"}
     keys = [news_key(day, section) for day in BACKFILLED for section in SECTIONS]
     launched = ask(
         ui,

@@ -1,0 +1,121 @@
+"""Statements on the keywords that contexts are tagged with (`ai.keyword_preset`), on a given connection."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from assets.context_tags.embedding_store import as_vector, register
+from assets.context_tags.models import Preset, PresetSnapshot
+from assets.context_tags.preset_file import PresetFile, PresetFileRefused, embedding_text
+from resources.errors import ServiceUnavailable
+from resources.named_sql import read_statements
+
+SQL = read_statements(Path(__file__).parent / "sql" / "presets.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPreset:
+    """A row as it stands. `profile`: of its vector, None where it has none; `version`: of the last file."""
+
+    preset: Preset
+    profile: str | None
+    is_active: bool
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class PresetChanges:
+    """How many presets a file changed. `embedded`: vectors written."""
+
+    added: int = 0
+    changed: int = 0
+    deactivated: int = 0
+    embedded: int = 0
+
+
+def stored(connection: psycopg.Connection) -> list[StoredPreset]:
+    """All rows, inactive ones too, by id."""
+    return [
+        StoredPreset(Preset(id_, *texts, tuple(examples), visibility), profile, is_active, version)
+        for id_, *texts, examples, visibility, profile, is_active, version in connection.execute(
+            SQL["stored"]
+        )
+    ]
+
+
+def to_embed(file: PresetFile, stored: Sequence[StoredPreset], profile: str) -> list[Preset]:
+    """The file's presets that have no vector of this profile and of what they say now."""
+    embedded = {one.preset.id: embedding_text(one.preset) for one in stored if one.profile == profile}
+    return [preset for preset in file.presets if embedded.get(preset.id) != embedding_text(preset)]
+
+
+def write(
+    connection: psycopg.Connection,
+    file: PresetFile,
+    profile: str,
+    vectors: Mapping[int, Sequence[float]],
+) -> PresetChanges:
+    """Makes the table say what the file says, in one transaction, one writer at a time.
+
+    `vectors`, by id, must cover `to_embed` as it is now; where another writer changed the rows meanwhile and
+    they do not, raises ServiceUnavailable: look again. Raises PresetFileRefused where a code is held by a
+    preset that the file does not name. Nothing is changed then.
+    """
+    by_id = {preset.id: preset for preset in file.presets}
+    sent = {id_: as_vector(connection, vector) for id_, vector in vectors.items() if id_ in by_id}
+    with connection.transaction():
+        connection.execute(SQL["one_at_a_time"])
+        connection.execute(SQL["lock"])
+        before = {one.preset.id: one for one in stored(connection)}
+        _refuse_held_codes(file, before)
+        if {preset.id for preset in to_embed(file, list(before.values()), profile)} - sent.keys():
+            raise ServiceUnavailable("the keyword presets were changed by another run meanwhile")
+        known = {id_: before[id_] for id_ in by_id if id_ in before}
+        moved = [id_ for id_, one in known.items() if one.preset.code != by_id[id_].code]
+        connection.execute(SQL["free_codes"], {"ids": moved})
+        given = Jsonb([asdict(preset) for preset in file.presets])
+        connection.execute(SQL["write"], {"presets": given, "version": file.version})
+        if sent:
+            made = {"ids": list(sent), "vectors": list(sent.values()), "profile": profile}
+            connection.execute(SQL["write_vectors"], made)
+        dropped = connection.execute(SQL["deactivate"], {"ids": list(by_id)}).fetchall()
+    return PresetChanges(
+        added=len(by_id) - len(known),
+        changed=sum(one.preset != by_id[id_] or not one.is_active for id_, one in known.items()),
+        deactivated=len(dropped),
+        embedded=len(sent),
+    )
+
+
+def differs(connection: psycopg.Connection, file: PresetFile, profile: str) -> bool:
+    """Whether a `write` of this file would change anything."""
+    wanted = {StoredPreset(preset, profile, True, file.version) for preset in file.presets}
+    return wanted != {one for one in stored(connection) if one.is_active}
+
+
+def snapshot(connection: psycopg.Connection, profile: str) -> PresetSnapshot:
+    """The presets to judge with, by id; none where none is active with a vector of this profile."""
+    register(connection)
+    presets, vectors, versions = [], [], [0]
+    with connection.cursor(binary=True) as cursor:
+        for id_, *texts, examples, visibility, version, vector in cursor.execute(
+            SQL["snapshot"], {"profile": profile}
+        ):
+            presets.append(Preset(id_, *texts, tuple(examples), visibility))
+            vectors.append(vector.to_list())
+            versions.append(version)
+    return PresetSnapshot(max(versions), profile, tuple(presets), tuple(vectors))
+
+
+def _refuse_held_codes(file: PresetFile, before: Mapping[int, StoredPreset]) -> None:
+    ids = {preset.id for preset in file.presets}
+    held = {one.preset.code: id_ for id_, one in before.items() if id_ not in ids}
+    for preset in file.presets:
+        if preset.code in held:
+            raise PresetFileRefused(
+                f"preset {preset.id}: its code {preset.code} is that of preset {held[preset.code]}, which is"
+                " not in the file; rows are never deleted, so give it another code"
+            )
