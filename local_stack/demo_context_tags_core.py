@@ -71,8 +71,11 @@ class _Moment:
 
 
 _NOT_BEGUN = _Moment(("PENDING",), ("PENDING",))
-_ON_THE_WAY_TO_A_VECTOR = _Moment(("PROCESSING",), ("PENDING",))
-_WITH_A_VECTOR = _Moment(("COMPLETED",), ("PENDING", "PROCESSING"))
+_IN_FLIGHT = (
+    _Moment(("PROCESSING",), ("PENDING",)),
+    _Moment(("COMPLETED",), ("PENDING", "PROCESSING")),
+    _Moment(("COMPLETED",), ("PROCESSING",)),
+)
 
 
 class Core:
@@ -118,7 +121,7 @@ class Core:
 
     @contextmanager
     def cancelling_in_flight(self) -> Iterator[None]:
-        """Meanwhile a thread deletes ten more, half without a vector yet, the others without keywords yet."""
+        """Meanwhile a thread deletes ten more: before their vector is stored, after it, and when judged."""
         ended = threading.Event()
         thread = threading.Thread(target=self._cancel_in_flight, args=(ended,), name="core", daemon=True)
         thread.start()
@@ -148,11 +151,11 @@ class Core:
     def _cancel_in_flight(self, ended: threading.Event) -> None:
         with self._connection() as connection:
             wanted = _CANCELLED_IN_FLIGHT - self.cancelled_in_flight()
-            wanted_at = {_ON_THE_WAY_TO_A_VECTOR: wanted // 2, _WITH_A_VECTOR: wanted - wanted // 2}
-            while any(wanted_at.values()) and not ended.wait(_LOOKS_EVERY_SECONDS):
-                for moment in wanted_at:
-                    if wanted_at[moment] and _cancel_one(connection, moment):
-                        wanted_at[moment] -= 1
+            moments = [_IN_FLIGHT[place % len(_IN_FLIGHT)] for place in range(wanted)]
+            while moments and not ended.wait(_LOOKS_EVERY_SECONDS):
+                for moment in set(moments):
+                    if _cancel_one(connection, moment):
+                        moments.remove(moment)
 
     def _connection(self) -> psycopg.Connection:
         return psycopg.connect(self._database_url, autocommit=True, application_name="granary demo, as core")

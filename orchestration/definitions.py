@@ -11,12 +11,17 @@ from typing import Any
 
 import dagster as dg
 
+from assets.context_tags import assets as context_tags
+from assets.context_tags.rules import ContextRules
 from assets.economy_news import assets as economy_news
 from assets.economy_news.rules import CrawlRules, EnrichmentRules
 from assets.raw_files import assets as raw_files
 from assets.raw_files.rules import RawFilesRules
 from assets.recipes import assets as recipes
 from assets.recipes.rules import RecipeRules
+from assets.recommendations import assets as recommendations
+from assets.recommendations.rules import RecommendationRules
+from orchestration.context_tags_schedules import context_rescan_schedule
 from orchestration.jobs import JOBS, RECIPE_JOBS
 from orchestration.raw_files_schedules import raw_files_schedules
 from orchestration.recipes_schedules import recipes_schedules
@@ -33,9 +38,11 @@ from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
 from resources.pushgateway import PushgatewayResource
 from resources.recipe_api import RecipeApiResource
+from sensors.context_tags import context_tags_sensors
 from sensors.economy_news import economy_news_sensors
 from sensors.raw_files import raw_files_sensors
 from sensors.recipes import recipes_sensors
+from sensors.recommendations import recommendations_sensors
 from sensors.run_status import run_status_sensors
 
 
@@ -44,19 +51,24 @@ def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = 
     economy_news_is_on = "economy_news" in settings.granary_pipelines
     raw_files_is_on = "raw_files" in settings.granary_pipelines
     recipes_is_on = "recipes" in settings.granary_pipelines
+    context_tags_is_on = "context_tags" in settings.granary_pipelines
+    recommendations_is_on = "recommendations" in settings.granary_pipelines
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([economy_news, raw_files, recipes]),
+        assets=dg.load_assets_from_modules([economy_news, raw_files, recipes, context_tags, recommendations]),
         jobs=JOBS,
         schedules=[
             economy_news_crawl_schedule(settings.crawl_sections, economy_news_is_on),
             economy_news_retention_schedule(economy_news_is_on),
             *raw_files_schedules(raw_files_is_on, settings.hours_between_metadata_syncs()),
             *recipes_schedules(recipes_is_on),
+            context_rescan_schedule(context_tags_is_on and settings.context_own_state),
         ],
         sensors=[
             *economy_news_sensors(economy_news_is_on),
             *raw_files_sensors(raw_files_is_on),
             *recipes_sensors(recipes_is_on, RECIPE_JOBS),
+            *context_tags_sensors(context_tags_is_on),
+            *recommendations_sensors(recommendations_is_on),
             *run_status_sensors(bool(settings.granary_pipelines), settings.granary_environment),
         ],
         resources={**_resources(settings), **(overrides or {})},
@@ -91,6 +103,29 @@ def _resources(settings: Settings) -> dict[str, Any]:
         "recipe_rules": RecipeRules(
             fetch_limit=settings.fetch_limit,
             max_enqueued_tokens=settings.max_enqueued_tokens,
+            gate_probe_minutes=settings.gate_probe_minutes,
+            daily_spending_cap_usd=cap,
+        ),
+        "context_rules": ContextRules(
+            profile=settings.embedding_profile,
+            processing_expiry_seconds=settings.context_processing_expiry_seconds,
+            linger_seconds=settings.context_linger_seconds,
+            most_candidates=settings.context_candidates,
+            candidate_floor=settings.context_candidate_floor,
+            concurrency=settings.ai_concurrency,
+            own_state=settings.context_own_state,
+            presets_file=settings.context_presets_file,
+            gate_probe_minutes=settings.gate_probe_minutes,
+            daily_spending_cap_usd=cap,
+        ),
+        "recommendation_rules": RecommendationRules(
+            profile=settings.embedding_profile,
+            trigger_limit=settings.recommendation_trigger_limit,
+            trigger_lease_seconds=settings.recommendation_trigger_lease_minutes * 60,
+            visit_session_minutes=settings.visit_session_minutes,
+            pick_limit=settings.recommendation_pick_limit,
+            concurrency=settings.recommendation_concurrency,
+            size=settings.recommendation_size,
             gate_probe_minutes=settings.gate_probe_minutes,
             daily_spending_cap_usd=cap,
         ),

@@ -4,16 +4,28 @@ from typing import Any
 
 import dagster as dg
 
+from assets.context_tags import repair as context_tags_repair
 from assets.economy_news import repair
 from assets.recipes import repair as recipes_repair
-from orchestration.partitions import day_by_section, day_by_source, raw_days, recipe_days
+from assets.recommendations import repair as recommendations_repair
+from orchestration.partitions import (
+    context_days,
+    day_by_section,
+    day_by_source,
+    raw_days,
+    recipe_days,
+    recommendation_days,
+)
 from orchestration.policies import (
+    CONTEXT_MAX_SECONDS,
     CRAWL_MAX_SECONDS,
     ENRICH_MAX_SECONDS,
+    PRESETS_MAX_SECONDS,
     RAW_FILES_MAX_SECONDS,
     RAW_FILES_TAG,
     RAW_REPORT_MAX_SECONDS,
     RECIPES_MAX_SECONDS,
+    RECOMMENDATIONS_MAX_SECONDS,
     job_tags,
 )
 
@@ -91,6 +103,37 @@ recipes_embedded = dg.define_asset_job(
 RECIPE_JOBS = (recipes_parse_submit, recipes_parsed, recipes_embedded)
 """Those that the sensor starts."""
 
+context_tags_presets = dg.define_asset_job(
+    "context_tags_presets",
+    selection=dg.AssetSelection.assets("keyword_presets"),
+    tags=job_tags(PRESETS_MAX_SECONDS),
+    description="Loads the keywords of the preset file and embeds what changed.",
+)
+
+context_tags = dg.define_asset_job(
+    "context_tags",
+    selection=dg.AssetSelection.assets("context_embeddings", "context_keywords"),
+    partitions_def=context_days,
+    tags=job_tags(CONTEXT_MAX_SECONDS),
+    description="Embeds and tags the contexts requested on a day, while they arrive.",
+)
+
+recommendations_products = dg.define_asset_job(
+    "recommendations_products",
+    selection=dg.AssetSelection.assets("product_embeddings"),
+    tags=job_tags(RECOMMENDATIONS_MAX_SECONDS),
+    description="Embeds products whose text is new or has changed.",
+)
+
+recommendations = dg.define_asset_job(
+    "recommendations",
+    selection=dg.AssetSelection.assets("recommendation_queue", "recommended_products"),
+    partitions_def=recommendation_days,
+    # Each of the two steps has its own time.
+    tags=job_tags(2 * RECOMMENDATIONS_MAX_SECONDS),
+    description="Queues the members who are due and recommends products to them.",
+)
+
 JOBS: list[Any] = [
     economy_news_crawl,
     economy_news_enrich,
@@ -107,4 +150,11 @@ JOBS: list[Any] = [
     recipes_embedded,
     recipes_repair.recipes_requeue_failed,
     recipes_repair.recipes_decide_review,
+    context_tags_presets,
+    context_tags,
+    context_tags_repair.context_tags_rescan,
+    context_tags_repair.context_tags_resume_suspended,
+    recommendations_products,
+    recommendations,
+    recommendations_repair.recommendations_requeue_failed,
 ]

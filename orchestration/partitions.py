@@ -9,7 +9,7 @@ from datetime import date
 
 import dagster as dg
 
-PIPELINES = ("economy_news", "raw_files", "recipes")
+PIPELINES = ("economy_news", "raw_files", "recipes", "context_tags", "recommendations")
 
 # In the order of the site's own menu; a range of partitions follows this order.
 SECTIONS = ("FINANCE", "STOCK", "INDUSTRY", "VENTURE", "REALESTATE", "WORLD", "LIVING", "GENERAL")

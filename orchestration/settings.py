@@ -141,7 +141,7 @@ class Settings(BaseSettings):
 
     recommendation_trigger_limit: int = Field(100, ge=1, le=10_000)
     """Due members that one short transaction takes; a run goes on until none is due."""
-    recommendation_trigger_lease_minutes: float = Field(5, gt=0, le=120)
+    recommendation_trigger_lease_minutes: int = Field(5, ge=1, le=120)
     recommendation_pick_limit: int = Field(10, ge=1, le=1_000)
     recommendation_concurrency: int = Field(5, ge=1, le=64)
     recommendation_size: int = Field(20, ge=1, le=1_000)

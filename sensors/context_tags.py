@@ -20,7 +20,7 @@ from sensors.live_runs import held_locks
 from sensors.tick_counter import next_tick
 
 TAGS_JOB = "context_tags"
-PRESETS_JOB = "keyword_presets"
+PRESETS_JOB = "context_tags_presets"
 DAYS_A_TICK = 10
 
 

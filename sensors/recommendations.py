@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 
 import dagster as dg
 
-from assets.recommendations import product_store, queue_store, trigger_store
+from assets.recommendations import product_store, queue_store, trigger_store, visit_store
 from assets.recommendations.rules import RecommendationRules
 from orchestration.policies import (
     LOCK_TAG,
@@ -21,7 +21,7 @@ from sensors.live_runs import held_locks
 from sensors.tick_counter import next_tick
 
 MEMBERS_JOB = "recommendations"
-PRODUCTS_JOB = "product_embeddings"
+PRODUCTS_JOB = "recommendations_products"
 DAYS_A_TICK = 10
 
 
@@ -55,13 +55,13 @@ def recommendations_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         context: dg.SensorEvaluationContext, postgres: PostgresResource
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         with postgres.connect() as connection:
-            someone_is_due = trigger_store.someone_is_due(connection)
+            someone_is_due = bool(trigger_store.due(connection, 1) or visit_store.waiting(connection, 1))
+            today = trigger_store.now(connection).astimezone(UTC).date()
             waiting = [day for day, _ in queue_store.days_waiting(connection)]
         if not someone_is_due and not waiting:
             yield dg.SkipReason("nobody is due and no item waits")
             return
         held = held_locks(context.instance, MEMBERS_JOB, RECOMMENDATIONS_MAX_SECONDS)
-        today = datetime.now(UTC).date()
         runs = recommendation_runs(waiting, today, someone_is_due, held, next_tick(context))
         yield from runs
         if not runs:

@@ -14,6 +14,7 @@ from dagster_shared.error import SerializableErrorInfo
 from assets.economy_news import job_store as economy_news_jobs
 from assets.raw_files import attempts as raw_files_attempts
 from assets.raw_files import front_page_store, partition_store
+from assets.recommendations import queue_store
 from orchestration.partitions import read_raw_key
 from orchestration.policies import MAX_RUNTIME_TAG, RAW_FILES_MAX_SECONDS
 from resources.alerts import AlertResource
@@ -34,7 +35,7 @@ def run_status_sensors(is_on: bool, environment: str) -> list[dg.SensorDefinitio
         name="failed_runs_free_their_work",
         default_status=status,
         minimum_interval_seconds=10,
-        description="Frees what a failed run had leased: AI jobs, front pages, raw partitions, recipes.",
+        description="Frees what a failed run had leased: AI jobs, pages, raw partitions, recipes, members.",
     )
     def on_failure(
         context: dg.RunFailureSensorContext,
@@ -70,8 +71,11 @@ def _free(run_id: str, postgres: PostgresResource, log: Logger) -> None:
     with postgres.connect() as connection:
         freed = economy_news_jobs.free_jobs_of_run(connection, run_id)
         front_page_store.release(connection, run_id)
+        members = queue_store.free_of_run(connection, run_id)
     if freed:
         log.info(f"freed {freed} AI jobs of run {run_id}")
+    if members.returned or members.failed:
+        log.info(f"{members.returned} members of run {run_id} wait again, {members.failed} failed for good")
 
 
 def _free_recipes(run: dg.DagsterRun, postgres: PostgresResource, mongo: MongoResource, log: Logger) -> None:

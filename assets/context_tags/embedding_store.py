@@ -15,7 +15,7 @@ SQL = read_statements(Path(__file__).parent / "sql" / "embeddings.sql")
 
 
 def store(connection: psycopg.Connection, vectors: Sequence[StoredVector], profile: str) -> set[int]:
-    """Those that were still ours: stored and COMPLETED, in one transaction; the others are discarded (rule 6).
+    """Those that were still ours: stored and COMPLETED in one transaction, the others discarded (rule 6).
 
     Raises Unstorable, with nothing of the batch stored.
     """

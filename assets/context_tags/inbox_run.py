@@ -49,6 +49,8 @@ class InboxRun:
     def run(self) -> Outcome:
         """What became of all requests; one that came twice counts as it ended. Raises as process_contexts."""
         total = Outcome()
+        with self._pool.connection() as connection:
+            request_store.handle_without_text(connection)
         ends_at = self._clock() + self._most_seconds
         idle_since = self._clock()
         while True:

@@ -15,7 +15,7 @@ SQL = read_statements(Path(__file__).parent / "sql" / "keywords.sql")
 
 
 def store(connection: psycopg.Connection, results: Sequence[KeywordResult], preset_version: int) -> set[int]:
-    """Those that were still ours: stored and COMPLETED, in one transaction; the others are discarded (rule 12).
+    """Those that were still ours: stored and COMPLETED in one transaction, the others discarded (rule 12).
 
     A context's keywords are replaced as a set; the analysis row is written even where there is none. An
     unknown model ('') is stored as NULL. Raises Unstorable, with nothing of the batch stored.

@@ -47,6 +47,8 @@ class PaidCalls:
         self._cap_usd = cap_usd
         self._turn = threading.Condition()
         self._under_way = 0
+        self.usage = Usage()
+        """Of all calls that were answered."""
 
     @property
     def is_probe(self) -> bool:
@@ -106,6 +108,7 @@ class PaidCalls:
                 with self._connection.transaction():
                     if usage is not None:
                         spending.settle(self._connection, PIPELINE, self._name, reservation, usage)
+                        self.usage += usage
                         cost = float(usage.cost_usd)
                         counts.add("ai_cost_usd_total", cost, pipeline=PIPELINE, model=self._name)
                     counts.write(self._connection)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -38,12 +39,8 @@ class PresetChanges:
 
 def stored(connection: psycopg.Connection) -> list[StoredPreset]:
     """All rows, inactive ones too, by id."""
-    return [
-        StoredPreset(Preset(id_, *texts, tuple(examples), visibility), profile, is_active, version)
-        for id_, *texts, examples, visibility, profile, is_active, version in connection.execute(
-            SQL["stored"]
-        )
-    ]
+    rows = connection.execute(SQL["stored"])
+    return [StoredPreset(_preset(row), *row[7:]) for row in rows]
 
 
 def to_embed(file: PresetFile, stored: Sequence[StoredPreset], profile: str) -> list[Preset]:
@@ -99,15 +96,19 @@ def differs(connection: psycopg.Connection, file: PresetFile, profile: str) -> b
 def snapshot(connection: psycopg.Connection, profile: str) -> PresetSnapshot:
     """The presets to judge with, by id; none where none is active with a vector of this profile."""
     register(connection)
-    presets, vectors, versions = [], [], [0]
     with connection.cursor(binary=True) as cursor:
-        for id_, *texts, examples, visibility, version, vector in cursor.execute(
-            SQL["snapshot"], {"profile": profile}
-        ):
-            presets.append(Preset(id_, *texts, tuple(examples), visibility))
-            vectors.append(vector.to_list())
-            versions.append(version)
-    return PresetSnapshot(max(versions), profile, tuple(presets), tuple(vectors))
+        rows = cursor.execute(SQL["snapshot"], {"profile": profile}).fetchall()
+    return PresetSnapshot(
+        version=max((row[7] for row in rows), default=0),
+        profile=profile,
+        presets=tuple(_preset(row) for row in rows),
+        vectors=tuple(row[8].to_list() for row in rows),
+    )
+
+
+def _preset(row: Sequence[Any]) -> Preset:
+    id_, code, display_name, category, description, examples, visibility = row[:7]
+    return Preset(id_, code, display_name, category, description, tuple(examples), visibility)
 
 
 def _refuse_held_codes(file: PresetFile, before: Mapping[int, StoredPreset]) -> None:

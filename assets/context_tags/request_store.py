@@ -71,7 +71,7 @@ def accept(
 
 
 def waiting(connection: psycopg.Connection, days: Sequence[date] | None, limit: int) -> list[ContextRequest]:
-    """Requests that no run has handled and whose text is there, oldest first; of these days (UTC), or of all."""
+    """Requests with a text that no run has handled, oldest first; of these days (UTC), or of all."""
     parameters = {"days": None if days is None else list(days), "limit": limit}
     return [ContextRequest(*row) for row in connection.execute(SQL["waiting"], parameters)]
 

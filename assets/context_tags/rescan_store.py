@@ -12,6 +12,13 @@ from resources.named_sql import read_statements
 SQL = read_statements(Path(__file__).parent / "sql" / "rescan.sql")
 
 
+def is_due(connection: psycopg.Connection) -> bool:
+    """Whether `resend` or `finalise` would change anything."""
+    row = connection.execute(SQL["is_due"]).fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
 def resend(connection: psycopg.Connection) -> int:
     """How many contexts are tried once more: stuck in PENDING for 5 minutes or in PROCESSING for 10.
 

@@ -1,6 +1,6 @@
 """Statements on the stages of contexts (`ai.context_ai_state`), on a given connection.
 
-Every UPDATE keeps what it expects in its WHERE, so CANCELLED always wins: what is no longer ours is simply not
+Every UPDATE keeps what it expects in its WHERE, so CANCELLED always wins: what is not ours any more is not
 in the answer. Opens no connection.
 """
 

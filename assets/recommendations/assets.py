@@ -1,13 +1,14 @@
 """The assets of recommendations in the order of the data flow. Partition: the day (UTC) of queueing."""
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime
+from datetime import UTC, date, timedelta
 
 import dagster as dg
 
-from assets.recommendations import product_store, queue_store
+from assets.recommendations import product_store, queue_store, trigger_store
 from assets.recommendations.rules import RecommendationRules
 from orchestration.failures import failures_by_owner
 from orchestration.partitions import recommendation_days
@@ -19,6 +20,7 @@ from resources.postgres import PostgresResource
 
 GROUP = "recommendations"
 OWNERS = ["team:content"]
+MOST_COUNTED = 1_000
 
 Metadata = Mapping[str, int | float]
 
@@ -38,10 +40,15 @@ def product_embeddings(
     with failures_by_owner(context), postgres.connect() as connection:
         gate = ModelGate(connection, embeddings.gate_key, alerts, rules.gate_probe_minutes)
         done = embed_products(connection, embeddings, gate, rules.cap_usd, rules.profile)
-        counts = product_store.counts(connection, rules.profile)
-    return dg.MaterializeResult(
-        metadata={**asdict(counts), **_of_pass(asdict(done)), "seconds": time.monotonic() - started}
-    )
+        waiting = len(product_store.changed(connection, rules.profile, MOST_COUNTED))
+    counts = {"items_waiting": waiting, "pass_embedded": done.embedded, "pass_skipped": done.skipped}
+    if done.stopped_by is not None:
+        raise dg.Failure(
+            description=f"stopped by {done.stopped_by}; the sensor goes on when the gate opens",
+            metadata=dict(counts),
+            allow_retries=False,
+        )
+    return dg.MaterializeResult(metadata={**counts, "seconds": time.monotonic() - started})
 
 
 @dg.asset(
@@ -62,11 +69,12 @@ def recommendation_queue(
     days = _days(context)
     done: Metadata = {}
     with failures_by_owner(context), postgres.connect() as connection:
-        if datetime.now(UTC).date() in days:
+        if trigger_store.now(connection).astimezone(UTC).date() in days:
             counts = check_triggers(
                 connection,
                 limit=rules.trigger_limit,
                 lease_seconds=rules.trigger_lease_seconds,
+                session_timeout=timedelta(minutes=rules.visit_session_minutes),
                 until=started + RECOMMENDATIONS_SLICE_SECONDS,
             )
             done = _of_pass(asdict(counts))
@@ -109,7 +117,9 @@ def recommended_products(
             profile=rules.profile,
         ).run(until=started + RECOMMENDATIONS_SLICE_SECONDS)
         by_day = queue_store.counts_by_day(connection, days)
-    _record(context, by_day, {**_of_pass(asdict(done)), "seconds": time.monotonic() - started})
+    counts = {name: amount for name, amount in asdict(done).items() if isinstance(amount, int)}
+    by_type = {f"products_{kind}": amount for kind, amount in done.products.items()}
+    _record(context, by_day, {**_of_pass(counts | by_type), "seconds": time.monotonic() - started})
     if done.failed and not done.succeeded:
         raise dg.Failure(
             description=f"all {done.failed} members failed; rec.queue_item.error says why, the job "
@@ -127,13 +137,20 @@ def _of_pass(counts: Mapping[str, int]) -> Metadata:
 
 
 def _record(
-    context: dg.AssetExecutionContext, by_day: Mapping[date, queue_store.DayCounts], done: Metadata
+    context: dg.AssetExecutionContext, queued: Sequence[queue_store.QueueCount], done: Metadata
 ) -> None:
-    for day, counts in by_day.items():
+    """How the days' queues stand, and what this run did, with each day's own materialisation."""
+    for day in _days(context):
+        by_status: Counter[str] = Counter()
+        by_type: Counter[str] = Counter()
+        for count in (one for one in queued if one.day == day):
+            by_status[count.status] += count.items
+            by_type[f"queued_{count.wanted}"] += count.items
         metadata = {
-            "items_done": counts.succeeded,
-            "items_waiting": counts.pending + counts.running,
-            "items_failed": counts.failed,
+            "items_done": by_status["SUCCEEDED"],
+            "items_waiting": by_status["PENDING"] + by_status["RUNNING"],
+            "items_failed": by_status["FAILED"],
+            **by_type,
             **done,
         }
         context.add_asset_metadata(metadata, partition_key=day.isoformat())

@@ -14,7 +14,8 @@ class RecommendationRules(dg.ConfigurableResource):
         default="openai-text-embedding-3-small-1536-cosine-v1", description="The vector space of products."
     )
     trigger_limit: int = Field(default=100, description="Triggers of one short transaction.")
-    trigger_lease_seconds: float = 300
+    trigger_lease_seconds: int = 300
+    visit_session_minutes: float = Field(default=60, description="A visit within these moves nothing.")
     pick_limit: int = Field(default=10, description="Queue items picked at once.")
     concurrency: int = Field(default=5, description="Members ranked at once.")
     size: int = Field(default=20, description="Products recommended to a member.")

@@ -25,7 +25,7 @@ WHERE context_id = ANY(%(ids)s::bigint[]) AND keyword_status IN ('PENDING', 'PRO
 RETURNING context_id;
 
 -- name: delete_embeddings
-DELETE FROM ai.context_embedding WHERE context_id = ANY(%(ids)s::bigint[]) OR user_id = %(user_id)s;
+DELETE FROM ai.context_embedding WHERE user_id = %(user_id)s;
 
 -- name: delete_keywords
 DELETE FROM ai.context_keyword WHERE context_id = ANY(%(ids)s::bigint[]);

@@ -85,26 +85,32 @@ RETURNING context_id;
 
 -- name: missing
 -- What of the contract's tables is not there, or there but not granted to the role of this connection.
-WITH needed (name, columns, privilege, with_own_state_only) AS (VALUES
-    ('keyword_preset', '{id,code,display_name,category,description,examples,embedding,embedding_profile,visibility,is_active,version}'::text[], 'SELECT', false),
-    ('keyword_preset', '{id,code,display_name,category,description,examples,embedding,embedding_profile,visibility,is_active,version}', 'INSERT', false),
-    ('keyword_preset', '{code,display_name,category,description,examples,embedding,embedding_profile,visibility,is_active,version}', 'UPDATE', false),
-    ('context_ai_state', '{context_id,embedding_status,keyword_status,updated_at}', 'SELECT', false),
-    ('context_ai_state', '{embedding_status,keyword_status,updated_at}', 'UPDATE', false),
-    ('context_ai_state', '{retry_count}', 'SELECT', true),
-    ('context_ai_state', '{retry_count}', 'UPDATE', true),
-    ('context_ai_state', '{context_id,updated_at}', 'INSERT', true),
-    ('context_embedding', '{context_id,user_id,record_id,embedding,embedding_profile,is_deleted,updated_at}', 'SELECT', false),
-    ('context_embedding', '{context_id,user_id,record_id,embedding,embedding_profile,updated_at}', 'INSERT', false),
-    ('context_embedding', '{user_id,record_id,embedding,embedding_profile,updated_at}', 'UPDATE', false),
-    ('context_embedding', '{}', 'DELETE', false),
-    ('context_keyword', '{context_id,keyword_id,confidence,preset_version}', 'SELECT', false),
-    ('context_keyword', '{context_id,keyword_id,confidence,preset_version}', 'INSERT', false),
-    ('context_keyword', '{}', 'DELETE', false),
-    ('context_keyword_analysis', '{context_id,preset_version,unmatched_concepts,model_profile,updated_at}', 'SELECT', false),
-    ('context_keyword_analysis', '{context_id,preset_version,unmatched_concepts,model_profile,updated_at}', 'INSERT', false),
-    ('context_keyword_analysis', '{preset_version,unmatched_concepts,model_profile,updated_at}', 'UPDATE', false),
-    ('context_keyword_analysis', '{}', 'DELETE', false)
+WITH needed (name, privilege, columns, with_own_state_only) AS (VALUES
+    ('keyword_preset', 'SELECT', '{id,code,display_name,category,description,examples,embedding,embedding_profile,
+                                   visibility,is_active,version}'::text[], false),
+    ('keyword_preset', 'INSERT', '{id,code,display_name,category,description,examples,embedding,embedding_profile,
+                                   visibility,is_active,version}', false),
+    ('keyword_preset', 'UPDATE', '{code,display_name,category,description,examples,embedding,embedding_profile,
+                                   visibility,is_active,version}', false),
+    ('context_ai_state', 'SELECT', '{context_id,embedding_status,keyword_status,updated_at}', false),
+    ('context_ai_state', 'UPDATE', '{embedding_status,keyword_status,updated_at}', false),
+    ('context_ai_state', 'SELECT', '{retry_count}', true),
+    ('context_ai_state', 'UPDATE', '{retry_count}', true),
+    ('context_ai_state', 'INSERT', '{context_id,updated_at}', true),
+    ('context_embedding', 'SELECT', '{context_id,user_id,record_id,embedding,embedding_profile,is_deleted,
+                                      updated_at}', false),
+    ('context_embedding', 'INSERT', '{context_id,user_id,record_id,embedding,embedding_profile,updated_at}', false),
+    ('context_embedding', 'UPDATE', '{user_id,record_id,embedding,embedding_profile,updated_at}', false),
+    ('context_embedding', 'DELETE', '{}', false),
+    ('context_keyword', 'SELECT', '{context_id,keyword_id,confidence,preset_version}', false),
+    ('context_keyword', 'INSERT', '{context_id,keyword_id,confidence,preset_version}', false),
+    ('context_keyword', 'DELETE', '{}', false),
+    ('context_keyword_analysis', 'SELECT', '{context_id,preset_version,unmatched_concepts,model_profile,
+                                             updated_at}', false),
+    ('context_keyword_analysis', 'INSERT', '{context_id,preset_version,unmatched_concepts,model_profile,
+                                             updated_at}', false),
+    ('context_keyword_analysis', 'UPDATE', '{preset_version,unmatched_concepts,model_profile,updated_at}', false),
+    ('context_keyword_analysis', 'DELETE', '{}', false)
 ), known AS (
     SELECT needed.*, class.oid FROM needed
     LEFT JOIN pg_catalog.pg_class AS class

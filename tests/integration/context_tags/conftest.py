@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from tests.integration.context_tags.scenes import NOW_AND_LATER, Core, Pool
+from tests.integration.context_tags.scenes import EXPIRY_AND_MORE, Core, Pool
 
 
 @pytest.fixture
@@ -41,5 +41,4 @@ def pool(open_pool: Callable[..., Pool]) -> Pool:
 @pytest.fixture
 def later_pool(open_pool: Callable[..., Pool], core: Core) -> Pool:
     """A pool for which all that is PROCESSING now has expired."""
-    (at,) = core.connection.execute("SELECT (now() + %s::interval)::text", (NOW_AND_LATER,)).fetchone() or ("",)
-    return open_pool(at)
+    return open_pool(core.rows(f"SELECT (now() + {EXPIRY_AND_MORE})::text AS at")[0]["at"])

@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from assets.context_tags import state_store
+from assets.context_tags.process import NoPresets
 from tests.integration.context_tags.scenes import (
     OTHER_PROFILE,
     SNAPSHOT,
@@ -21,6 +23,10 @@ from tests.integration.context_tags.scenes import (
 )
 
 DONE = ("COMPLETED", "COMPLETED")
+IN_TRANSACTION = """
+SELECT count(*) AS n FROM pg_stat_activity
+WHERE application_name = 'a run' AND datname = current_database() AND state LIKE 'idle in transaction%'
+"""
 FRESH, EXPIRED = "1 minute", "11 minutes"
 
 
@@ -125,21 +131,15 @@ def test_rule_3_what_is_claimed_at_once_can_be_finished_within_the_expiry(core: 
     core.add(*ids)
     claimed: list[int] = []
 
-    def count(stage: str) -> Callable[[object], None]:
-        def look(_: object) -> None:
-            statement = f"SELECT count(*) AS n FROM ai.context_ai_state WHERE {stage} = 'PROCESSING'"
-            claimed.append(core.rows(statement)[0]["n"])
+    def count(_: object) -> None:
+        claimed.append([stage for state in core.states().values() for stage in state].count("PROCESSING"))
 
-        return look
-
-    embeddings = Embeddings(on_call=count("embedding_status"))
-    outcome = run(pool, *ids, embeddings=embeddings, claimed_at_once=3)
+    outcome = run(pool, *ids, embeddings=Embeddings(on_call=count), claimed_at_once=3)
     assert (claimed, len(outcome.tagged)) == ([3, 3, 1], 7)
 
     claimed.clear()
     core.add(*range(11, 18))
-    judge = Judge(on_call=count("keyword_status"))
-    run(pool, *range(11, 18), judge=judge, concurrency=2)
+    run(pool, *range(11, 18), judge=Judge(on_call=count), concurrency=2)
     assert len(claimed) == 7 and max(claimed) <= 2
 
 
@@ -156,7 +156,7 @@ def test_rule_3_after_most_of_the_expiry_nothing_of_the_claim_is_asked_any_more(
     embeddings = Embeddings(on_call=slow)
     outcome = run(pool, 1, 2, embeddings=embeddings, clock=lambda: now[0])
     assert len(embeddings.asked) == 1
-    assert (outcome.put_off.keys(), core.state(1)) == ({1, 2}, ("PROCESSING", "PENDING"))
+    assert (set(outcome.put_off), core.state(1)) == ({1, 2}, ("PROCESSING", "PENDING"))
 
 
 def test_of_two_requests_with_one_id_the_last_one_counts(core: Core, pool: Pool) -> None:
@@ -178,15 +178,10 @@ def test_rule_5_during_a_call_no_connection_is_held_and_no_transaction_is_open(
     def look(_: object) -> None:
         with pool.connection(timeout=5) as connection:
             connection.execute("SELECT 1")
-        seen.append(
-            core.rows(
-                "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'a run'"
-                " AND datname = current_database() AND state = 'idle in transaction' AND xact_start < now()"
-                " AND backend_xid IS NOT NULL"
-            )[0]["n"]
-        )
+        seen.append(core.rows(IN_TRANSACTION)[0]["n"])
 
-    outcome = run(pool, 1, 2, 3, embeddings=Embeddings(on_call=look), judge=Judge(on_call=look), concurrency=1)
+    embeddings, judge = Embeddings(on_call=look), Judge(on_call=look)
+    outcome = run(pool, 1, 2, 3, embeddings=embeddings, judge=judge, concurrency=1)
     assert (outcome.tagged, seen) == ({1, 2, 3}, [0, 0, 0, 0])
     assert set(core.states().values()) == {DONE}
 
@@ -224,10 +219,6 @@ def test_rule_17_a_redo_takes_the_ordinary_path_and_replaces_the_keywords(core: 
 
 
 def test_rule_10_without_presets_the_run_fails_before_anything_is_started(core: Core, pool: Pool) -> None:
-    from dataclasses import replace
-
-    from assets.context_tags.process import NoPresets
-
     core.add(1)
     for presets in (
         replace(SNAPSHOT, presets=(), vectors=()),

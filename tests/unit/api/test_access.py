@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 
 import pytest
@@ -161,10 +162,10 @@ def test_every_route_but_the_probes_asks_for_a_token(monkeypatch: pytest.MonkeyP
     client = door()
     paths = client.get("/openapi.json").json()["paths"]
     statuses = {
-        path: client.request(method, path.replace("{date}", "2026-01-30")).status_code
+        path: client.request(method, re.sub(r"{[A-Za-z]+}", "1", path)).status_code
         for path, methods in paths.items()
         for method in methods
         if path not in ("/healthz", "/readyz")
     }
-    assert len(statuses) >= 3
+    assert len(statuses) >= 6
     assert set(statuses.values()) <= {401, 403}

@@ -20,6 +20,7 @@ class Sent(BaseModel):
     name: Annotated[str, Field(pattern="^[a-z]+$", max_length=5)]
     size: Annotated[int, Field(ge=1)] = 1
     words: list[Annotated[str, Field(max_length=3)]] = []
+    user_id: Annotated[int, Field(ge=1, alias="userId")] = 1
 
 
 app = FastAPI()
@@ -63,7 +64,7 @@ def client() -> TestClient:
 
 
 def test_a_failed_validation_names_field_and_rule(client: TestClient) -> None:
-    answered = client.post("/sent", json={"name": "A1", "size": 0, "words": ["ok", "long"]})
+    answered = client.post("/sent", json={"name": "A1", "size": 0, "words": ["ok", "long"], "userId": 0})
     assert answered.status_code == 422
     assert answered.json() == {
         "error": "invalid request",
@@ -71,6 +72,7 @@ def test_a_failed_validation_names_field_and_rule(client: TestClient) -> None:
             {"field": "body.name", "rule": "string_pattern_mismatch", "pattern": "^[a-z]+$"},
             {"field": "body.size", "rule": "greater_than_equal", "ge": 1},
             {"field": "body.words.1", "rule": "string_too_long", "max_length": 3},
+            {"field": "body.userId", "rule": "greater_than_equal", "ge": 1},
         ],
     }
 

@@ -97,10 +97,10 @@ def test_nobody_is_answered_who_hung_up() -> None:
     assert sent == []
 
 
-def test_the_door_takes_64_kib_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_door_takes_256_kib_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch)
     statuses = [
         door().post("/api/v1/seeds/orchestrate", headers=ADMIN, content=b" " * size).status_code
-        for size in (64 * 1024, 64 * 1024 + 1)
+        for size in (256 * 1024, 256 * 1024 + 1)
     ]
     assert statuses == [422, 413]

@@ -8,6 +8,7 @@ from orchestration.settings import Settings
 
 API_TOKEN = "internal-canary-7f3a9c"
 ADMIN_TOKEN = "admin-canary-51be20"
+HMAC_KEY = "hmac-canary-c0ffee"
 NOWHERE = "postgresql://granary:canary-password@127.0.0.1:9/granary"
 
 BEARER = {"Authorization": f"Bearer {API_TOKEN}"}
@@ -17,6 +18,7 @@ ADMIN = {"X-ADMIN-TOKEN": ADMIN_TOKEN}
 def configure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", API_TOKEN)
     monkeypatch.setenv("ADMIN_TOKEN", ADMIN_TOKEN)
+    monkeypatch.setenv("CONTEXT_HMAC_KEY", HMAC_KEY)
 
 
 def door() -> TestClient:

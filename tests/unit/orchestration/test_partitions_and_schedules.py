@@ -261,8 +261,10 @@ BY_PIPELINE = {
         "raw_reports_due",
     },
     "recipes": {"recipes_every_day", "recipe_batches"},
+    "context_tags": {"context_requests_waiting", "preset_file_changed", "finished_texts_forgotten"},
+    "recommendations": {"members_due", "product_texts_changed"},
 }
-OFF_UNTIL_STARTED = {"raw_files_arrived"}
+OFF_UNTIL_STARTED = {"raw_files_arrived", "context_rescan"}
 
 
 @pytest.mark.parametrize("pipeline", sorted(BY_PIPELINE))

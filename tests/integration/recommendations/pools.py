@@ -1,0 +1,18 @@
+"""Pools of connections whose clock stands still."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+
+@contextmanager
+def pool_at(database_url: str, moment: datetime) -> Iterator[ConnectionPool[psycopg.Connection]]:
+    """Six connections at most; as PostgresResource makes them, but for the clock."""
+    options = f"-c granary.now={moment.isoformat()}"
+    with ConnectionPool(
+        database_url, kwargs={"autocommit": True, "options": options}, min_size=0, max_size=6, timeout=10
+    ) as pool:
+        yield pool
