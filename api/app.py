@@ -30,19 +30,20 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
 
     Raises ServiceNotConfigured where there is no Postgres address.
     """
-    database_url = database_url or database_url_from_environment()
-    pool = connection_pool(database_url)
-    pool_of_searches = search_pool(database_url)
+    address = database_url or database_url_from_environment()
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        pool.open()
-        pool_of_searches.open()
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        _make_pools(
+            app, address
+        )  # anew, since an application may be started twice and a closed pool stays so
+        app.state.pool.open()
+        app.state.search_pool.open()
         try:
             yield
         finally:
-            await run_in_threadpool(pool.close)
-            await run_in_threadpool(pool_of_searches.close)
+            await run_in_threadpool(app.state.pool.close)
+            await run_in_threadpool(app.state.search_pool.close)
 
     app = FastAPI(
         title="Granary",
@@ -61,9 +62,8 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
         },
     )
     app.state.settings = settings
-    app.state.pool = pool
-    app.state.search_pool = pool_of_searches
     app.state.search = _search(settings)
+    _make_pools(app, address)
     answer_errors(app)
     app.add_middleware(BodyLimit)
     app.add_middleware(NoTraces)  # the last one added is the outermost
@@ -76,6 +76,11 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
     ):
         app.include_router(router)
     return app
+
+
+def _make_pools(app: FastAPI, database_url: str) -> None:
+    app.state.pool = connection_pool(database_url)
+    app.state.search_pool = search_pool(database_url)
 
 
 def _search(settings: Settings) -> ContextSearch:

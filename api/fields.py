@@ -7,7 +7,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-_MOST = 2**63 - 1
+# Not `le` the largest: the documentation has limits as floats, which hold 2**63 but not the number below it.
+_BEYOND = 2**63
 _DIGITS = re.compile(r"[1-9][0-9]{0,18}")
 
 
@@ -30,8 +31,8 @@ def _decimal(value: object) -> object:
     return value
 
 
-Id = Annotated[int, Field(gt=0, le=_MOST)]
+Id = Annotated[int, Field(gt=0, lt=_BEYOND)]
 """A key of the application's, a bigint, in a body."""
 
-IdInPath = Annotated[int, BeforeValidator(_decimal), Field(gt=0, le=_MOST)]
+IdInPath = Annotated[int, Field(gt=0, lt=_BEYOND), BeforeValidator(_decimal)]
 """The same as part of a path."""

@@ -7,18 +7,19 @@ from collections.abc import Iterable
 from typing import Literal
 
 from fastapi import Response
-from fastapi.responses import PlainTextResponse
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
 from pydantic import BaseModel
 
-from api.answers import answers, internal_router, open_router
+from api.answers import Answers, answers, internal_router, open_router
 from api.database import Connections
 from api.errors import error_answer
 from resources.exposition import counter_families, exposition
 
 open_routes = open_router()
 internal_routes = internal_router()
+
+_AS_TEXT: Answers = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 _CONTEXTS_WAITING = """
 SELECT count(*), coalesce(extract(epoch FROM granary.now() - min(requested_at)), 0)::float8
@@ -64,7 +65,7 @@ def readyz(pool: Connections) -> Ready | Response:
     return Ready()
 
 
-@internal_routes.get("/metrics", response_class=PlainTextResponse)
+@internal_routes.get("/metrics", response_class=Response, responses=_AS_TEXT)
 def metrics(pool: Connections) -> Response:
     """All counters and the sizes of queues, as Prometheus' text."""
     with pool.connection() as connection:

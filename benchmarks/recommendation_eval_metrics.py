@@ -1,8 +1,10 @@
 """How good a list is, and how sure an average over members can be."""
 
 import math
-from collections.abc import Collection, Sequence
+from bisect import bisect
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +12,7 @@ from numpy.typing import ArrayLike
 # Student's t, 97.5 %, 19 degrees of freedom: the spread is itself estimated from 20 draws.
 DRAWS = 20
 _T = 2.093
+NEIGHBOURS = 10
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,29 @@ def ndcg_at(size: int, shown: Sequence[int], relevant: Collection[int]) -> float
         raise ValueError("nothing is relevant")
     gained = sum(_discount(place) for place, product in enumerate(shown[:size]) if product in relevant)
     return gained / sum(_discount(place) for place in range(min(size, len(relevant))))
+
+
+def right_at_equal_popularity(
+    order: Sequence[int], relevant: Collection[int], popularity: Mapping[int, float]
+) -> float:
+    """How often a relevant product stands above another that is about as popular.
+
+    `order`: all that could be shown, best first. Each relevant product is compared with the ten others next
+    above it in popularity and the ten next below, both sides counting the same, so that chance and
+    popularity itself come to 0.5; so does a product that has no others on one side. Raises ValueError where
+    nothing is relevant.
+    """
+    if not relevant:
+        raise ValueError("nothing is relevant")
+    places = {product: place for place, product in enumerate(order)}
+    others = sorted((-popularity[product], product) for product in order if product not in relevant)
+    shares = []
+    for product in relevant:
+        at = bisect(others, (-popularity[product], product))
+        sides = others[max(0, at - NEIGHBOURS) : at], others[at : at + NEIGHBOURS]
+        beaten = [[places[other] > places[product] for _, other in side] for side in sides]
+        shares.append(fmean(map(fmean, beaten)) if all(beaten) else 0.5)
+    return fmean(shares)
 
 
 def estimate(of_each_member: ArrayLike) -> Estimate:

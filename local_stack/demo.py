@@ -13,15 +13,22 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from local_stack.demo_context_tags import ContextTagsDemo
 from local_stack.demo_economy_news import EconomyNewsDemo
 from local_stack.demo_raw_files import RawFilesDemo
 from local_stack.demo_recipes import RecipesDemo
+from local_stack.demo_recommendations import RecommendationsDemo
 from local_stack.demo_report import PipelineReport
 from local_stack.migrate import migrate
 from local_stack.stack import Stack
 
 # A demo does not wait ten minutes for what a killed one had leased, nor half a minute for a retry.
-DEMO_SETTINGS = {"AI_LEASE_MINUTES": "0.25", "AI_RETRY_BASE_SECONDS": "1"}
+DEMO_SETTINGS = {
+    "AI_LEASE_MINUTES": "0.25",
+    "AI_RETRY_BASE_SECONDS": "1",
+    "CONTEXT_LINGER_SECONDS": "0",
+    "CONTEXT_PROCESSING_EXPIRY_SECONDS": "30",
+}
 
 
 class Progress:
@@ -63,6 +70,14 @@ def demo(root: Path) -> int:
         else:
             reports.append(RawFilesDemo(stack.external()).run(progress))
         reports.append(RecipesDemo(stack.external()).run(progress))
+        tags = ContextTagsDemo(stack.external())
+        if "postgres" in stack.external() and tags.tables_are_anothers():
+            console.print(
+                "DATABASE_URL is set and an application keeps its contexts there: context_tags is left out"
+            )
+        else:
+            reports.append(tags.run(progress))
+        reports.append(RecommendationsDemo().run(progress))
     finally:
         stack.__exit__(None, None, None)
     _print(console, reports)

@@ -18,7 +18,7 @@ from local_stack.postgres_account import installed_binaries
 from local_stack.state import Secrets
 
 # All that there are; not read from orchestration, whose import is Dagster's.
-PIPELINES = ("economy_news", "raw_files", "recipes")
+PIPELINES = ("economy_news", "raw_files", "recipes", "context_tags", "recommendations")
 
 MARK = "GRANARY_LOCAL_STACK"
 DIGESTS = "GRANARY_LOCAL_STACK_DIGESTS"

@@ -10,7 +10,14 @@ import psycopg
 from assets.context_tags import preset_store, request_store
 from assets.context_tags.preset_file import PresetFileRefused, read_presets
 from assets.context_tags.rules import ContextRules
-from orchestration.policies import CONTEXT_MAX_SECONDS, LOCK_TAG, automatic_run_tags, lock_of
+from orchestration.policies import (
+    CONTEXT_MAX_SECONDS,
+    LOCK_TAG,
+    MAX_RETRIES_TAG,
+    PRESETS_MAX_SECONDS,
+    automatic_run_tags,
+    lock_of,
+)
 from resources import gate
 from resources.chat import ChatResource
 from resources.embeddings import EmbeddingResource
@@ -101,9 +108,10 @@ def context_tags_sensors(is_on: bool) -> list[dg.SensorDefinition]:
                 return dg.SkipReason("the stored keywords are those of the file")
             if reason := why_not_to_ask(connection, [embeddings.gate_key]):
                 return dg.SkipReason(reason)
-        if PRESETS_JOB in held_locks(context.instance, PRESETS_JOB, CONTEXT_MAX_SECONDS):
+        if PRESETS_JOB in held_locks(context.instance, PRESETS_JOB, PRESETS_MAX_SECONDS):
             return dg.SkipReason("a run loads them already")
-        return dg.RunRequest(run_key=str(next_tick(context)), tags={LOCK_TAG: PRESETS_JOB})
+        tags = {LOCK_TAG: PRESETS_JOB, MAX_RETRIES_TAG: "0"}
+        return dg.RunRequest(run_key=str(next_tick(context)), tags=tags)
 
     # With no job of its own: forgetting must not wait for a run's start, nor for requests that wait.
     @dg.sensor(

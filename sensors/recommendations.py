@@ -10,6 +10,7 @@ from assets.recommendations import product_store, queue_store, trigger_store, vi
 from assets.recommendations.rules import RecommendationRules
 from orchestration.policies import (
     LOCK_TAG,
+    MAX_RETRIES_TAG,
     RECOMMENDATIONS_MAX_SECONDS,
     automatic_run_tags,
     lock_of,
@@ -61,7 +62,7 @@ def recommendations_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         if not someone_is_due and not waiting:
             yield dg.SkipReason("nobody is due and no item waits")
             return
-        held = held_locks(context.instance, MEMBERS_JOB, RECOMMENDATIONS_MAX_SECONDS)
+        held = held_locks(context.instance, MEMBERS_JOB, 2 * RECOMMENDATIONS_MAX_SECONDS)
         runs = recommendation_runs(waiting, today, someone_is_due, held, next_tick(context))
         yield from runs
         if not runs:
@@ -87,6 +88,7 @@ def recommendations_sensors(is_on: bool) -> list[dg.SensorDefinition]:
             return dg.SkipReason(f"{shut.explain()}; next probe {shut.next_probe_at:%H:%M %Z}")
         if PRODUCTS_JOB in held_locks(context.instance, PRODUCTS_JOB, RECOMMENDATIONS_MAX_SECONDS):
             return dg.SkipReason("a run embeds them already")
-        return dg.RunRequest(run_key=str(next_tick(context)), tags={LOCK_TAG: PRODUCTS_JOB})
+        tags = {LOCK_TAG: PRODUCTS_JOB, MAX_RETRIES_TAG: "0"}
+        return dg.RunRequest(run_key=str(next_tick(context)), tags=tags)
 
     return [members_due, product_texts_changed]

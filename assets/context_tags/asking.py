@@ -14,6 +14,10 @@ from resources.errors import ServiceUnavailable, SpendingCapReached
 
 Answer = TypeVar("Answer")
 
+UNUSABLE = "unusable_answer"
+_PASSING = frozenset({"APIConnectionError", "APITimeoutError", "TransportError", "TimeoutException"})
+"""How clients of such APIs name what may pass, where they share no base class."""
+
 
 class Asking:
     """Asks with the attempts of the settings (rule 14). Thread-safe; `stop` ends all further attempts.
@@ -68,9 +72,6 @@ class Asking:
         return max(asked_for, wait_seconds(attempt, base, most, random.random))
 
 
-UNUSABLE = "unusable_answer"
-
-
 def failure_of(error: Exception) -> ApiFailure:
     """Who must act on it. Its own words are dropped where we did not write them: they may quote a text.
 
@@ -94,9 +95,6 @@ def failure_of(error: Exception) -> ApiFailure:
     if any(one.__name__ in _PASSING for one in type(error).__mro__):
         return ApiFailure(Verdict(RETRY), "unavailable", name)
     raise error
-
-
-_PASSING = frozenset({"APIConnectionError", "APITimeoutError", "TransportError", "TimeoutException"})
 
 
 def _word(value: object) -> str | None:

@@ -9,7 +9,7 @@ import dagster as dg
 import psycopg
 
 from assets.context_tags import checks, preset_store, prompt, request_store, state_store
-from assets.context_tags.models import Outcome
+from assets.context_tags.models import Outcome, PresetSnapshot
 from assets.context_tags.partition_metadata import (
     EMBEDDINGS,
     KEYWORDS,
@@ -28,6 +28,7 @@ from resources.api_failure import ApiFailure
 from resources.chat import ChatResource
 from resources.embeddings import EmbeddingResource
 from resources.errors import ServiceNotConfigured
+from resources.gate import REMEDIES
 from resources.model_gate import ModelGate
 from resources.postgres import PostgresResource
 from resources.spending import Usage
@@ -54,7 +55,7 @@ def keyword_presets(
 
     rules = context_rules
     with failures_by_owner(context), postgres.connect() as connection:
-        _check_tables(connection)
+        _check_tables(connection, rules.own_state)
         gate = ModelGate(connection, embeddings.gate_key, alerts, rules.gate_probe_minutes)
         changes = load_presets(
             connection, embeddings, gate, rules.presets_text(), rules.profile, rules.cap_usd
@@ -122,8 +123,8 @@ def context_tags(
         postgres.connect() as connection,
         postgres.pool(MOST_CONNECTIONS) as pool,
     ):
-        _check_tables(connection)
-        presets = preset_store.snapshot(connection, rules.profile)
+        _check_tables(connection, rules.own_state)
+        presets = _presets(connection, rules.profile)  # before a probe is taken
         gates = _pass_gates(connection, (embeddings, chat), alerts, rules)
         embed = PaidEmbeddings(connection, embeddings, gates[0], rules.cap_usd)
         judge = PaidJudge(connection, chat, gates[1], rules.cap_usd)
@@ -152,12 +153,21 @@ def context_tags(
     yield dg.MaterializeResult(asset_key=KEYWORDS, check_results=found)
 
 
-def _check_tables(connection: psycopg.Connection) -> None:
-    if missing := state_store.missing_columns(connection):
+def _check_tables(connection: psycopg.Connection, own_state: bool) -> None:
+    if missing := state_store.missing_columns(connection, own_state):
         raise ServiceNotConfigured(
             f"the schema ai lacks what context_tags uses: {', '.join(missing)}; "
             "assets/context_tags/sql/grants.sql lists the columns and the grants"
         )
+
+
+def _presets(connection: psycopg.Connection, profile: str) -> PresetSnapshot:
+    presets = preset_store.snapshot(connection, profile)
+    if not presets.presets:
+        raise ServiceNotConfigured(
+            f"no keyword of the profile {profile} is stored: run the job context_tags_presets first"
+        )
+    return presets
 
 
 def _pass_gates(
@@ -195,8 +205,9 @@ def _told(
 
 def _problem(outcome: Outcome) -> str | None:
     """Why the run fails: an error that hits everyone, or nothing was settled of what was started."""
-    if isinstance(outcome.stopped_by, ApiFailure):
-        return outcome.stopped_by.message
+    if isinstance(failure := outcome.stopped_by, ApiFailure):
+        remedy = REMEDIES.get(failure.verdict.reason or "")
+        return f"{failure}: {remedy}" if remedy else str(failure)
     if outcome.stopped_by is not None:
         return type(outcome.stopped_by).__name__
     if outcome.started and not outcome.settled:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from assets.context_tags.embedding_store import as_vector, register
+from assets.context_tags.embedding_store import as_vectors, register
 from assets.context_tags.models import Preset, PresetSnapshot
 from assets.context_tags.preset_file import PresetFile, PresetFileRefused, embedding_text
 from resources.errors import ServiceUnavailable
@@ -62,28 +62,29 @@ def write(
     preset that the file does not name. Nothing is changed then.
     """
     by_id = {preset.id: preset for preset in file.presets}
-    sent = {id_: as_vector(connection, vector) for id_, vector in vectors.items() if id_ in by_id}
+    embedded = [id_ for id_ in vectors if id_ in by_id]
+    as_sent = as_vectors(connection, [vectors[id_] for id_ in embedded])
     with connection.transaction():
         connection.execute(SQL["one_at_a_time"])
         connection.execute(SQL["lock"])
         before = {one.preset.id: one for one in stored(connection)}
         _refuse_held_codes(file, before)
-        if {preset.id for preset in to_embed(file, list(before.values()), profile)} - sent.keys():
+        if {preset.id for preset in to_embed(file, list(before.values()), profile)} - set(embedded):
             raise ServiceUnavailable("the keyword presets were changed by another run meanwhile")
         known = {id_: before[id_] for id_ in by_id if id_ in before}
         moved = [id_ for id_, one in known.items() if one.preset.code != by_id[id_].code]
         connection.execute(SQL["free_codes"], {"ids": moved})
         given = Jsonb([asdict(preset) for preset in file.presets])
         connection.execute(SQL["write"], {"presets": given, "version": file.version})
-        if sent:
-            made = {"ids": list(sent), "vectors": list(sent.values()), "profile": profile}
+        if embedded:
+            made = {"ids": embedded, "vectors": as_sent, "profile": profile}
             connection.execute(SQL["write_vectors"], made)
         dropped = connection.execute(SQL["deactivate"], {"ids": list(by_id)}).fetchall()
     return PresetChanges(
         added=len(by_id) - len(known),
         changed=sum(one.preset != by_id[id_] or not one.is_active for id_, one in known.items()),
         deactivated=len(dropped),
-        embedded=len(sent),
+        embedded=len(embedded),
     )
 
 

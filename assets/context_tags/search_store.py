@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 
-from assets.context_tags.embedding_store import as_vector
+from assets.context_tags.embedding_store import as_vectors
 from resources.named_sql import read_statements
 
 SQL = read_statements(Path(__file__).parent / "sql" / "search.sql")
@@ -37,9 +37,10 @@ def nearest(
     Only embeddings that are COMPLETED, not deleted and of the profile, at least as similar as `floor` and as
     0.60 of the best.
     """
+    (as_sent,) = as_vectors(connection, [vector])
     parameters = {
         "user_id": user_id,
-        "vector": as_vector(connection, vector),
+        "vector": as_sent,
         "profile": profile,
         "limit": limit,
         "floor": floor,

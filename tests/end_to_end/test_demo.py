@@ -7,7 +7,13 @@ import pytest
 
 from tests.end_to_end.project import Project
 
-ADDED_NOTHING = ("no call made, nothing paid", "no page fetched", "no line asked")
+ADDED_NOTHING = (
+    "no call made, nothing paid",
+    "no page fetched",
+    "no line asked",
+    "no text embedded or judged",
+    "no product embedded",
+)
 
 
 def test_the_demo_is_right_and_a_second_one_adds_and_pays_nothing(project: Project) -> None:
@@ -40,6 +46,8 @@ def test_a_demo_that_is_broken_off_leaves_nothing_running_and_nothing_broken(
         "economy_news_enrich",
         "raw_files_partitions",
         "recipes: parsed",
+        "context_tags: embedded and tagged",
+        "recommendations: 500 members",
     ):
         demo = project.start("demo")
         assert demo.stdout is not None

@@ -3,11 +3,14 @@
 import json
 import re
 import signal
+import subprocess
 import urllib.request
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
 
 import psycopg
+import pytest
 
 from local_stack.stack import Stack
 from orchestration.partitions import SECTIONS, news_key
@@ -44,8 +47,18 @@ def ask(ui: str, query: str, variables: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def test_a_backfill_and_the_live_crawl_go_side_by_side_and_ctrl_c_stops_all(project: Project) -> None:
-    dev = project.start("dev")
+@pytest.fixture
+def dev(project: Project) -> Iterator["subprocess.Popen[str]"]:
+    """`make dev`; it ends with the test, also where that fails."""
+    started = project.start("dev")
+    yield started
+    started.send_signal(signal.SIGINT)
+    started.wait(timeout=60)
+
+
+def test_a_backfill_and_the_live_crawl_go_side_by_side_and_ctrl_c_stops_all(
+    project: Project, dev: "subprocess.Popen[str]"
+) -> None:
     assert dev.stdout is not None
     addresses = (found[0] for line in dev.stdout if (found := re.search(r"http://\S+", line)))
     ui, door = next(addresses), next(addresses)

@@ -57,26 +57,14 @@ UPDATE ai.context_ai_state AS state SET keyword_status = 'FAILED', updated_at = 
 FROM ours WHERE state.context_id = ours.context_id AND state.keyword_status = 'PROCESSING'
 RETURNING state.context_id;
 
--- name: lock_embedding
--- Those whose embedding stage is still ours; held until the transaction ends.
-SELECT state.context_id
-FROM unnest(%(ids)s::bigint[], %(tokens)s::timestamptz[]) AS claim (context_id, token)
-JOIN ai.context_ai_state AS state USING (context_id)
-WHERE state.embedding_status = 'PROCESSING' AND state.updated_at = claim.token
-ORDER BY state.context_id FOR UPDATE OF state;
-
 -- name: lock_keyword
+-- Those whose keyword stage is still ours; held until the transaction ends.
 SELECT state.context_id
 FROM unnest(%(ids)s::bigint[], %(tokens)s::timestamptz[]) AS claim (context_id, token)
 JOIN ai.context_ai_state AS state USING (context_id)
 WHERE state.embedding_status = 'COMPLETED' AND state.keyword_status = 'PROCESSING'
   AND state.updated_at = claim.token
 ORDER BY state.context_id FOR UPDATE OF state;
-
--- name: complete_embedding
-UPDATE ai.context_ai_state SET embedding_status = 'COMPLETED', updated_at = granary.now()
-WHERE context_id = ANY(%(ids)s::bigint[]) AND embedding_status = 'PROCESSING'
-RETURNING context_id;
 
 -- name: complete_keyword
 UPDATE ai.context_ai_state SET keyword_status = 'COMPLETED', updated_at = granary.now()

@@ -4,7 +4,6 @@ import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
-from api import context_tags
 from assets.context_tags import embedding_store, erasure_store, state_store
 from assets.context_tags.erasure_store import Erased
 from assets.context_tags.models import DEFAULT_PROFILE, ContextRequest, Stage, StoredVector
@@ -93,7 +92,7 @@ def test_an_erasure_may_take_longer_than_other_statements(
         bounds.extend(connection.execute("SHOW statement_timeout").fetchall())
         return erase(connection, user_id)
 
-    monkeypatch.setattr(context_tags.erasure_store, "erase_user", watched)
+    monkeypatch.setattr(erasure_store, "erase_user", watched)
     assert contexts.delete(USER).status_code == 200
     with contexts.app.state.pool.connection() as ours:  # type: ignore[attr-defined]
         bounds.extend(ours.execute("SHOW statement_timeout").fetchall())

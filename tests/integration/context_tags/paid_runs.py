@@ -39,7 +39,8 @@ def chat_resource(url: str, **changes: Any) -> ChatResource:
 
 def near_presets(core: Core, url: str) -> None:
     """Presets that lie at the subjects of the tests' texts."""
-    vectors, _ = embedding_resource(url).embed(SUBJECTS)
+    # The first call of all has the stand-in load its encoder.
+    vectors, _ = embedding_resource(url, timeout_ms=60_000).embed(SUBJECTS)
     for preset, vector in zip(PRESETS, vectors, strict=True):
         core.connection.execute(
             "UPDATE ai.keyword_preset SET embedding = %s::vector WHERE id = %s", (str(vector), preset.id)

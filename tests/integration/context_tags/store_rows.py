@@ -50,7 +50,8 @@ def put_state(
         " (context_id, embedding_status, keyword_status, retry_count, updated_at)"
         " SELECT id, %s, %s, %s, granary.now() - make_interval(secs => %s) FROM unnest(%s::bigint[]) AS id"
         " ON CONFLICT (context_id) DO UPDATE SET embedding_status = excluded.embedding_status,"
-        " keyword_status = excluded.keyword_status, updated_at = excluded.updated_at"
+        " keyword_status = excluded.keyword_status, retry_count = excluded.retry_count,"
+        " updated_at = excluded.updated_at"
         " RETURNING context_id, updated_at",
         (embedding, keyword, retries, minutes_ago * 60, list(context_ids)),
     )

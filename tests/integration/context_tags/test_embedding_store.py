@@ -133,13 +133,35 @@ def test_vectors_are_read_back_as_they_were_stored(connection: Connection) -> No
     assert found == {id_: (DEFAULT_PROFILE, vector(id_ / 64, 0.5)) for id_ in (3, 39)}
 
 
-def test_a_connection_that_is_in_no_autocommit_mode_stores_at_once_too(
-    connection: Connection, database_url: str
+def test_a_state_that_changed_in_other_ways_while_the_store_waits_is_still_ours(
+    connect: Callable[..., Connection],
 ) -> None:
+    core, worker, witness = connect(), connect(), connect()
+    tokens = put_state(core, 1, 2, embedding="PROCESSING")
+    with core.transaction():
+        core.execute("UPDATE ai.context_ai_state SET retry_count = 2 WHERE context_id = 1")
+        stored = Waiting(worker, lambda: store(worker, *(made_vector(id_, tokens[id_]) for id_ in (2, 1))))
+        stored.waits_for_a_lock(witness)
+    assert stored.result() == {1, 2}
+    rows = core.execute("SELECT embedding_status, retry_count FROM ai.context_ai_state ORDER BY context_id")
+    assert rows.fetchall() == [("COMPLETED", 2), ("COMPLETED", 0)]
+    assert len(all_rows(core, "ai.context_embedding")) == 2
+
+
+def test_a_store_in_a_transaction_that_is_taken_back_is_none(connection: Connection) -> None:
     tokens = put_state(connection, 1, embedding="PROCESSING")
-    with psycopg.connect(database_url) as other:
-        assert store(other, made_vector(1, tokens[1])) == {1}
-        assert states_of(connection) == {1: ("COMPLETED", "PENDING")}
+    with connection.transaction(force_rollback=True):
+        assert store(connection, made_vector(1, tokens[1])) == {1}
+    assert states_of(connection) == {1: ("PROCESSING", "PENDING")}
+    assert all_rows(connection, "ai.context_embedding") == []
+
+
+def test_what_fits_no_four_byte_float_is_not_stored(connection: Connection) -> None:
+    tokens = put_state(connection, 1, embedding="PROCESSING")
+    for value in (1e39, float("nan"), float("inf")):
+        with pytest.raises(Unstorable):
+            store(connection, made_vector(1, tokens[1], (value,)))
+    assert all_rows(connection, "ai.context_embedding") == []
 
 
 def test_vectors_are_registered_once_a_connection(connection: Connection) -> None:

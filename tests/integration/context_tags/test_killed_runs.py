@@ -1,4 +1,4 @@
-"""A run killed at any point: its contexts stay as they are, expire, and are done once when they come again."""
+"""A run killed at any point: what it had begun expires, comes again, and is done once."""
 
 import json
 import signal

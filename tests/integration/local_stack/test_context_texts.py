@@ -15,7 +15,8 @@ def test_they_are_two_hundred_and_no_two_are_the_same() -> None:
 
 def test_most_are_near_to_a_keyword_and_those_that_fit_nothing_are_near_to_none(stand_in: Served) -> None:
     def embedded(texts: list[str]) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
-        answer = stand_in.client.embeddings.create(model="text-embedding-3-small", input=texts)
+        patient = stand_in.client.with_options(timeout=120)  # the encoder is loaded at its first text
+        answer = patient.embeddings.create(model="text-embedding-3-small", input=texts)
         return np.array([entry.embedding for entry in answer.data])
 
     presets = read_presets(OWN_FILE.read_text(encoding="utf-8")).presets

@@ -161,7 +161,7 @@ def test_another_news_site_is_never_crawled_without_pauses(make_stack: MakeStack
 
 def test_a_choice_of_pipelines_is_the_callers(make_stack: MakeStack) -> None:
     with make_stack("mongo_server") as stack:
-        assert stack.process_environment({})["GRANARY_PIPELINES"] == "economy_news,raw_files,recipes"
+        assert stack.process_environment({})["GRANARY_PIPELINES"] == ",".join(environment.PIPELINES)
         assert stack.process_environment({"GRANARY_PIPELINES": ""})["GRANARY_PIPELINES"] == ""
 
 

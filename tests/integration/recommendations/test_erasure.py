@@ -51,7 +51,7 @@ def everything_of(connection: psycopg.Connection, member_id: int) -> None:
     an_item(connection, member_id)
     for item in pick(connection, "run-1", 1, 300):
         succeed(connection, item, "run-1", a_set([1, 2, 3]))
-    an_item(connection, member_id, visited_at=NOON - 2 * HOUR)
+    an_item(connection, member_id, "RUNNING", visited_at=NOON - 2 * HOUR, wanted="G0")
     an_event(connection, member_id, 1)
     opt_out(connection, member_id)
 

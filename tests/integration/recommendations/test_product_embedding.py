@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from pydantic import PrivateAttr
 
+from assets.recommendations import product_store
 from assets.recommendations.product_embedding import EmbedCounts, embed_products
 from resources import gate
 from resources.alerts import AlertResource
@@ -20,21 +21,24 @@ from tests.integration.recommendations.factories import HOUR, NOON, PROFILE, Con
 from tests.integration.resources.asking import KEY
 from tests.integration.stand_ins import StandIn
 
-LONG = "고소하고 담백한 국산 콩 " * 400
-"""More than a dozen of them are more than one request takes."""
+
+@pytest.fixture
+def three_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resources.embeddings.MAX_INPUTS", 3)
 
 
 class WatchedEmbeddings(EmbeddingResource):
     """The real client; the hook is called before each request."""
 
-    _before: Callable[[Sequence[str]], object] = PrivateAttr(default=lambda texts: None)
+    _before: Callable[[Sequence[str]], object] | None = PrivateAttr(default=None)
 
     def before(self, hook: Callable[[Sequence[str]], object]) -> "WatchedEmbeddings":
         self._before = hook
         return self
 
     def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
-        self._before(texts)
+        if self._before is not None:
+            self._before(texts)
         return super().embed(texts)
 
 
@@ -79,7 +83,7 @@ def test_only_changed_texts_are_paid_for(noon: psycopg.Connection, openai_api: S
     assert embed(noon, embeddings) == EmbedCounts(embedded=1)
     assert asked[1:] == [["두부 4\n식품\n단단하다"]]
     assert len(calls(openai_api)) == 2
-    assert (embedded(noon), reserved(noon)) == (list(range(1, 8)), 0)
+    assert (embedded(noon), reserved(noon)) == (list(range(1, 8)), Decimal(0))
     spent = rows(noon, "SELECT pipeline, calls, cost_usd FROM granary.spending")
     paid = sum(Decimal(str(call["cost_usd"])) for call in calls(openai_api))
     assert spent == [{"pipeline": "recommendations", "calls": 2, "cost_usd": paid}]
@@ -105,21 +109,20 @@ def test_a_text_that_is_not_taken_is_found_by_halves_and_keeps_nobody_waiting(
 
 
 def test_an_error_that_may_pass_is_raised_and_what_was_paid_is_kept(
-    noon: psycopg.Connection, openai_api: StandIn
+    noon: psycopg.Connection, openai_api: StandIn, three_a_request: None
 ) -> None:
-    for id_ in range(1, 41):
-        a_product(noon, id_, text=f"{id_} {LONG}")
+    for id_ in range(1, 9):
+        a_product(noon, id_)
     openai_api.fault(endpoint="embeddings", status=503, skip=1, times=1)
     embeddings = embeddings_of(openai_api)
     asked: list[str] = []
     embeddings.before(asked.extend)
     with pytest.raises(ApiUnavailable):
         embed(noon, embeddings)
-    kept = embedded(noon)
-    assert 0 < len(kept) < 40
+    assert embedded(noon) == [1, 2, 3]
     asked.clear()
-    assert embed(noon, embeddings) == EmbedCounts(embedded=40 - len(kept))
-    assert len(asked) == 40 - len(kept)
+    assert embed(noon, embeddings) == EmbedCounts(embedded=5)
+    assert len(asked) == 5
 
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "invalid_api_key", "model_not_found"])
@@ -166,20 +169,36 @@ def test_a_probe_with_nothing_to_ask_is_given_back(connect: Connect, openai_api:
 
 
 def test_the_days_cap_stops_before_the_call_that_may_pass_it(
-    noon: psycopg.Connection, openai_api: StandIn
+    noon: psycopg.Connection, openai_api: StandIn, three_a_request: None
 ) -> None:
-    for id_ in range(1, 41):
-        a_product(noon, id_, text=f"{id_} {LONG}")
+    for id_ in range(1, 9):
+        a_product(noon, id_, text="고소하고 담백한 국산 콩 " * 20)
     embeddings = embeddings_of(openai_api)
-    one = embeddings.priced_model.most_it_can_cost_usd(embeddings.most_input_tokens([LONG]), 0)
+    texts = [one.text for one in product_store.changed(noon, PROFILE, 3)]
+    request = embeddings.priced_model.most_it_can_cost_usd(embeddings.most_input_tokens(texts), 0)
     asked: list[str] = []
     embeddings.before(asked.extend)
-    assert embed(noon, embeddings, cap_usd=5 * one).stopped_by == "BUDGET"
-    assert 0 < len(asked) == len(embedded(noon)) < 40
+    # All are of one length: what the first has really cost leaves no room for the most that the second can.
+    assert embed(noon, embeddings, cap_usd=request).stopped_by == "BUDGET"
+    assert (len(asked), embedded(noon)) == (3, [1, 2, 3])
     assert reserved(noon) == 0
     assert embed(noon, embeddings, cap_usd=Decimal(100)).stopped_by == "BUDGET"
     gate.open_(noon, embeddings.gate_key)
-    assert embed(noon, embeddings, cap_usd=Decimal(100)).embedded == 40 - len(asked)
+    assert embed(noon, embeddings, cap_usd=Decimal(100)).embedded == 5
+
+
+def test_texts_that_no_day_can_pay_together_are_asked_about_in_halves(
+    noon: psycopg.Connection, openai_api: StandIn
+) -> None:
+    for id_ in range(1, 5):
+        a_product(noon, id_)
+    embeddings = embeddings_of(openai_api)
+    texts = [one.text for one in product_store.changed(noon, PROFILE, 4)]
+    together = embeddings.priced_model.most_it_can_cost_usd(embeddings.most_input_tokens(texts), 0)
+    asked: list[int] = []
+    embeddings.before(lambda texts: asked.append(len(texts)))
+    assert embed(noon, embeddings, cap_usd=together * Decimal("0.95")) == EmbedCounts(embedded=4)
+    assert asked == [2, 2]
 
 
 def test_without_any_money_nothing_is_asked(noon: psycopg.Connection, openai_api: StandIn) -> None:

@@ -68,7 +68,8 @@ def test_what_is_to_be_embedded_is_found_part_by_part_however_far_apart(noon: ps
     assert ids(products) == list(range(1, 2 * READ_AT_ONCE + 6))
     text = products[0].text_hash
     noon.execute(
-        "INSERT INTO rec.product_embedding SELECT id, array_fill(1, ARRAY[1536])::vector, %s, %s, granary.now()"
+        "INSERT INTO rec.product_embedding"
+        " SELECT id, array_fill(1, ARRAY[1536])::vector, %s, %s, granary.now()"
         " FROM rec.product WHERE id NOT IN (3, 2004)",
         (PROFILE, text),
     )
@@ -115,8 +116,8 @@ def test_the_catalogue_has_every_product_with_its_vector_or_zeros(noon: psycopg.
     assert found.is_active.tolist() == [True, True, False]
     assert found.vectors.shape == (3, 1_536)
     assert found.vectors[:, :2].tolist() == pytest.approx(np.array([[0.6, 0.8], [0, 0], [0.6, 0.8]]))
-    kinds = (found.product_ids.dtype, found.is_active.dtype, found.vectors.dtype, found.popularity.dtype)
-    assert kinds == (np.int64, np.bool_, np.float32, np.float64)
+    arrays = (found.product_ids, found.is_active, found.vectors, found.popularity)
+    assert [str(one.dtype) for one in arrays] == ["int64", "bool", "float32", "float64"]
 
 
 def test_a_catalogue_without_products_is_empty(noon: psycopg.Connection) -> None:

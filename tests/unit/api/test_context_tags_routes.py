@@ -289,9 +289,7 @@ def _bodies_like(good: dict[str, Any]) -> st.SearchStrategy[bytes]:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(sent=st.tuples(st.just(PROCESS), _bodies_like(GOOD)) | st.tuples(st.just(SEARCH), _bodies_like(ASKED)))
-def test_no_body_makes_it_fail(
-    client: TestClient, written: Written, sent: tuple[str, bytes]
-) -> None:
+def test_no_body_makes_it_fail(client: TestClient, written: Written, sent: tuple[str, bytes]) -> None:
     route, body = sent
     before = len(written.posted) + len(written.searches)
     answered = client.post(route, content=body, headers={**BEARER, "Content-Type": "application/json"})

@@ -157,14 +157,13 @@ def test_any_yaml_value_alone_is_no_preset_file(value: Any) -> None:
     raise AssertionError("read")
 
 
-SELECTIONS = st.lists(
-    st.dictionaries(st.sampled_from(["keywordId", "confidence", "x"]), NUMBERS | VALUES, max_size=3) | VALUES,
-    max_size=5,
-)
+IDS = st.sampled_from([101, 201, 1, 301, True, 101.0])
+CONFIDENCES = st.floats(-0.1, 1.1) | NUMBERS
+ITEMS = st.fixed_dictionaries({"keywordId": IDS | NUMBERS, "confidence": CONFIDENCES}, optional={"x": LEAVES})
+SELECTIONS = st.lists(ITEMS, max_size=5) | st.lists(ITEMS | VALUES, max_size=3)
 ANSWERS = st.fixed_dictionaries(
-    {},
-    optional={"selected": SELECTIONS | VALUES, "unmatchedConcepts": st.lists(LEAVES, max_size=30) | VALUES},
-)
+    {"selected": SELECTIONS, "unmatchedConcepts": st.lists(LEAVES, max_size=30)}
+) | st.fixed_dictionaries({}, optional={"selected": SELECTIONS | VALUES, "unmatchedConcepts": VALUES})
 CONTENTS = (
     TEXT
     | VALUES.map(json.dumps)
@@ -188,7 +187,7 @@ def test_an_answer_is_read_and_checked_or_unusable(content: str, model: str) -> 
 
 JUDGEMENTS = st.builds(
     Judgement,
-    st.lists(st.builds(Selection, NUMBERS | LEAVES, NUMBERS | LEAVES), max_size=8),
+    st.lists(st.builds(Selection, IDS | LEAVES, CONFIDENCES | LEAVES), max_size=8),
     st.lists(LEAVES, max_size=30),
     TEXT | st.none(),
 )
