@@ -147,18 +147,17 @@ class RecommendationsDemo:
         succeeded = True
         visits = shop.visits()
         for evening in ENDS:
-            day = evening.date()
             with psycopg.connect(self._database_url) as connection:
                 connection.cursor().executemany(
                     _VISIT,
                     [
                         {"member_id": member_id, "moment": moment}
                         for member_id, moment in visits
-                        if moment.date() == day
+                        if evening - timedelta(days=1) < moment <= evening
                     ],
                 )
             with _clock_at(evening, self._database_url):
-                succeeded = run_job("recommendations", day.isoformat()) and succeeded
+                succeeded = run_job("recommendations", evening.date().isoformat()) and succeeded
         for day_waiting in self._days_waiting():
             with _clock_at(ENDS[-1] + LEASE, self._database_url):
                 succeeded = run_job("recommendations", day_waiting) and succeeded

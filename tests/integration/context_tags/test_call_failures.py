@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from assets.context_tags.asking import Asking
 from assets.context_tags.judgement import UnusableAnswer
 from assets.context_tags.process import Judgement
 from resources.api_failure import FAIL, RETRY, SUSPEND, ApiFailure, Verdict
@@ -186,6 +187,32 @@ def test_rule_16_a_key_that_is_revoked_in_the_middle_stops_the_calls_and_stores_
     assert core.state(1) == ("COMPLETED", "PROCESSING")
     assert {status for _, status in core.states().values()} == {"COMPLETED", "PROCESSING", "PENDING"}
     assert isinstance(outcome.stopped_by, ApiFailure) and outcome.stopped_by.verdict.reason == "AUTH"
+
+
+def test_rule_16_a_call_whose_further_attempts_were_cut_off_is_left_and_not_handled(
+    core: Core, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core.add(1, 2)
+    stopped, both = threading.Event(), threading.Barrier(2)
+    stop = Asking.stop
+
+    def told(asking: Asking) -> None:
+        stop(asking)
+        stopped.set()
+
+    monkeypatch.setattr(Asking, "stop", told)
+
+    def fail(text: str) -> None:
+        both.wait(10)
+        if text == "글 1":
+            raise ApiFailure(Verdict(SUSPEND, "QUOTA"), "insufficient_quota", "status 429", 429)
+        assert stopped.wait(10)
+        raise TimeoutError
+
+    judge = Judge(on_call=fail)
+    outcome = run(pool, request(1, "글 1"), request(2, "글 2"), judge=judge, concurrency=2)
+    assert (len(judge.asked), outcome.left, outcome.put_off) == (2, {1, 2}, {})
+    assert set(core.states().values()) == {("COMPLETED", "PROCESSING")}
 
 
 def test_a_fault_of_the_program_is_raised_once_what_was_under_way_is_stored(core: Core, pool: Pool) -> None:

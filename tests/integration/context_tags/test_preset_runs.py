@@ -12,7 +12,7 @@ from tests.integration.stand_ins import StandIn
 
 ASSET, SENSOR = "keyword_presets", "preset_file_changed"
 COFFEE = (
-    "{id: 201, code: COFFEE, display_name: 커피, category: ACTIVITY, description: 커피, examples: [카페]}"
+    "{id: 201, code: COFFEE, display_name: 커피, category: ACTIVITY, description: 커피, examples: [찻집]}"
 )
 WALK = "{id: 202, code: WALK, display_name: 산책, category: ACTIVITY, description: 산책, examples: [공원]}"
 

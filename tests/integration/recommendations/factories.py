@@ -76,7 +76,7 @@ def an_item(
     returns: int = 0,
     wanted: str = "G2",
 ) -> int:
-    """The id of an item; claim and lease count for RUNNING only."""
+    """The id of an item; the lease counts for RUNNING only, and a PENDING one is nobody's."""
     is_running = status == "RUNNING"
     row = connection.execute(
         "INSERT INTO rec.queue_item (member_id, last_visited_at, due_offset, candidate_generation_type,"
@@ -89,7 +89,7 @@ def an_item(
             status,
             queued_at,
             queued_at if status in ("SUCCEEDED", "FAILED") else None,
-            claimed_by if is_running else None,
+            None if status == "PENDING" else claimed_by,
             lease_until if is_running else None,
             returns,
         ),

@@ -97,7 +97,8 @@ def test_the_list_is_full_of_what_is_allowed_each_once_and_never_gets_warmer(
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(catalogues(), members)
-def test_a_shorter_list_is_the_beginning_of_a_longer_one(catalogue: Catalogue, member: MemberHistory) -> None:
-    longest = rank(catalogue, member, NOW)
-    assert all(rank(catalogue, member, NOW, size) == longest[:size] for size in range(len(longest)))
+@given(catalogues(), members, st.integers(0, 12))
+def test_a_shorter_list_is_the_beginning_of_a_longer_one(
+    catalogue: Catalogue, member: MemberHistory, size: int
+) -> None:
+    assert rank(catalogue, member, NOW, size) == rank(catalogue, member, NOW)[:size]
