@@ -20,7 +20,12 @@ def main() -> None:
     )
     arguments = parser.parse_args()
 
-    import uvicorn  # after the command line: these take two seconds that --help need not wait for
+    # After the command line: these take two seconds that --help need not wait for. The first three are of the
+    # first search, which would import them while everybody else waits for an answer.
+    import numpy  # noqa: F401
+    import openai  # noqa: F401
+    import pgvector.psycopg  # noqa: F401
+    import uvicorn
 
     from api.app import app
     from orchestration.settings import SettingsError

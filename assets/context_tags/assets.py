@@ -128,7 +128,7 @@ def context_tags(
         gates = _pass_gates(connection, (embeddings, chat), alerts, rules)
         embed = PaidEmbeddings(connection, embeddings, gates[0], rules.cap_usd)
         judge = PaidJudge(connection, chat, gates[1], rules.cap_usd)
-        outcome = InboxRun(
+        run = InboxRun(
             pool=pool,
             embeddings=embed,
             judge=judge,
@@ -137,9 +137,12 @@ def context_tags(
             days=days,
             linger_seconds=rules.linger_seconds if datetime.now(UTC).date() in days else 0,
             most_seconds=CONTEXT_SLICE_SECONDS,
-        ).run()
-        for unused in gates:  # a probe that found nothing to ask is due again at once
-            unused.asked_nothing()
+        )
+        try:
+            outcome = run.run()
+        finally:
+            for unused in gates:  # a probe that found nothing to ask is due again at once
+                unused.asked_nothing()
         told = _told(connection, days, outcome, (embed.usage, judge.usage), time.monotonic() - started)
         found = [
             checks.old_texts(request_store.overdue_texts(connection)),

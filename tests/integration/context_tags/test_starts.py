@@ -69,6 +69,28 @@ def test_rules_3_7_17_what_happens_is_decided_by_both_states_and_their_age(
     assert (1 in outcome.embedded, 1 in outcome.tagged) == (bool(calls[0]), bool(calls[1]))
 
 
+AUDIT = """
+CREATE TABLE ai.seen (stages text[]);
+CREATE FUNCTION ai.audit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ai.seen VALUES (array_remove(ARRAY[
+        CASE WHEN old.embedding_status <> new.embedding_status THEN 'embedding' END,
+        CASE WHEN old.keyword_status <> new.keyword_status THEN 'keyword' END], NULL));
+    RETURN new;
+END $$;
+CREATE TRIGGER audit AFTER UPDATE ON ai.context_ai_state FOR EACH ROW EXECUTE FUNCTION ai.audit();
+"""
+
+
+def test_rule_1_the_two_stages_of_a_context_never_change_in_one_update(core: Core, pool: Pool) -> None:
+    core.add(1, 2)
+    core.connection.execute(AUDIT)
+    assert run(pool, 1, 2).tagged == {1, 2}
+    changes = [tuple(row["stages"]) for row in core.rows("SELECT stages FROM ai.seen")]
+    # Started and completed: each stage of each context twice, and nothing else.
+    assert sorted(changes) == [("embedding",)] * 4 + [("keyword",)] * 4
+
+
 def test_rule_2_without_a_row_or_with_nothing_to_start_no_model_is_called_and_nothing_is_touched(
     core: Core, pool: Pool
 ) -> None:

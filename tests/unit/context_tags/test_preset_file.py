@@ -162,6 +162,8 @@ def test_what_is_no_yaml_is_refused_with_its_line(text: str) -> None:
         "version: 1\ud800",
         "version: 2026-13-45",
         'version: !!int "x"',
+        "version: !!bool x",
+        "version: !!timestamp x",
         "!!python/object/apply:os.system [ls]",
         "version: 1_" + "9" * 5_000,
         "? [a]\n: 1",
