@@ -11,7 +11,7 @@ from datetime import date
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from api import context_tags, health, raw_files
+from api import context_tags, health, raw_files, recommendations
 from api.database import connection_pool, search_pool
 from api.errors import NoTraces, answer_errors
 from api.limits import BodyLimit
@@ -73,6 +73,7 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
         raw_files.admin_routes,
         raw_files.internal_routes,
         context_tags.internal_routes,
+        recommendations.internal_routes,
     ):
         app.include_router(router)
     return app

@@ -30,6 +30,11 @@ MEASUREMENTS = {
     "small_run": "benchmarks.small_run",
     "freshness": "benchmarks.freshness",
     "killed_runs": "benchmarks.killed_runs",
+    "context_door": "benchmarks.context_door",
+    "context_search": "benchmarks.context_search",
+    "context_vectors": "benchmarks.context_vectors",
+    "context_latency": "benchmarks.context_latency",
+    "recommendation_rates": "benchmarks.recommendation_rates",
     "demo": "benchmarks.demo_time",
 }
 

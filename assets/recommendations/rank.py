@@ -45,9 +45,10 @@ def rank(catalogue: Catalogue, member: MemberHistory, now: datetime, size: int =
     now = now.astimezone(UTC)
     free = catalogue.is_active.copy()
     free[_bought(catalogue, member.events, now)] = False
+    # Where nothing is known, or may be used, the two warm types have no candidates.
     interest = _interest(catalogue, () if member.opted_out else member.events, now)
     ranked: list[Ranked] = []
-    for kind in _types_for(member):
+    for kind in _WARMEST_FIRST[_WARMEST_FIRST.index(member.wanted) :]:
         if len(ranked) >= size:
             break
         room = size - len(ranked)
@@ -61,12 +62,6 @@ def rank(catalogue: Catalogue, member: MemberHistory, now: datetime, size: int =
         ]
         free[rows[best]] = False
     return ranked
-
-
-def _types_for(member: MemberHistory) -> Sequence[GenerationType]:
-    if member.opted_out or not member.events:
-        return (GenerationType.G0,)
-    return _WARMEST_FIRST[_WARMEST_FIRST.index(member.wanted) :]
 
 
 def _bought(catalogue: Catalogue, events: Sequence[Event], now: datetime) -> Rows:

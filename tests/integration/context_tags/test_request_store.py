@@ -22,7 +22,8 @@ from tests.integration.context_tags.store_rows import (
 
 Connection = psycopg.Connection
 Connect = Callable[..., Connection]
-FINAL = {"COMPLETED", "FAILED", "CANCELLED"}
+FINAL_STATUSES = ["COMPLETED", "FAILED", "CANCELLED"]
+FINAL = set(FINAL_STATUSES)
 NOON = "2026-03-01 12:00:00+00"
 
 
@@ -51,15 +52,18 @@ def test_a_new_request_is_stored_with_all_it_said_and_waits(connect: Connect) ->
     assert states_of(connection) == {}
 
 
-def test_the_same_text_posted_again_is_stored_again_after_it_was_forgotten(connect: Connect) -> None:
-    first, later = connect("2026-03-01 12:00:00+00"), connect("2026-03-02 13:00:00+00")
-    post(first, ask(1), place="집")
-    request_store.handled(first, request_store.waiting(first, None, 10))
-    assert request_store.forget(later) == 1
-    assert inbox(later, "text") == {1: None}
-    assert post(later, ask(1), place="집") == Accepted(None, True)
-    assert waiting_ids(later) == [1]
-    assert inbox(later, "place_meta") == {1: {"place": "집"}}
+@pytest.mark.parametrize("status", FINAL_STATUSES)
+def test_the_same_text_posted_again_is_stored_again_also_after_it_was_forgotten(
+    connection: Connection, status: str
+) -> None:
+    put_state(connection, 1, embedding=status, keyword=status)
+    post(connection, ask(1), place="집")
+    request_store.handled(connection, request_store.waiting(connection, None, 10))
+    assert (waiting_ids(connection), inbox(connection, "text")) == ([], {1: None})
+    assert post(connection, ask(1, record_id=2), place="강") == Accepted(None, True)
+    (request,) = request_store.waiting(connection, None, 10)
+    assert (request.text, request.record_id) == ("한강에서 치킨", 2)
+    assert inbox(connection, "place_meta") == {1: {"place": "강"}}
 
 
 @pytest.mark.parametrize("embedding", Status)

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg_pool import ConnectionPool
 
 from assets.recommendations.erasure_store import Erased, erase_member
@@ -138,6 +139,21 @@ def test_an_item_that_is_being_queued_is_erased_with_the_rest(connect: Connect) 
         noon.execute("COMMIT")
     assert (result[0].triggers, result[0].queue_items) == (1, 1)
     assert nothing_is_left(noon)
+
+
+def test_an_erasure_waits_for_a_checker_that_is_about_to_queue(connect: Connect) -> None:
+    noon, checker, application = connect(at=at(NOON)), connect(at=at(NOON)), connect()
+    a_trigger(noon, 1)
+    due = [finalised(one, NOON) for one in lease_due(noon, 100, 300)]
+    application.execute("BEGIN")
+    an_item(application, 1, visited_at=NOON - 9 * HOUR)  # keeps the checker from queueing another
+    with waiting_for(application, connect(), lambda: finalise(checker, due)) as result:
+        noon.execute("SET lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            erase_member(noon, 1)
+        application.execute("ROLLBACK")
+    assert result == [FinaliseCounts(queued=1, moved=1)]
+    assert erase_member(noon, 1).queue_items == 1
 
 
 def test_a_visit_that_is_being_taken_out_of_the_table_is_erased_with_the_rest(connect: Connect) -> None:

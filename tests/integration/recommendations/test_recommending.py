@@ -29,6 +29,7 @@ from tests.integration.recommendations.factories import (
     recommended,
     rows,
 )
+from tests.integration.recommendations.pools import pool_at
 
 Pool = ConnectionPool[psycopg.Connection]
 
@@ -193,7 +194,7 @@ def test_a_run_that_was_given_up_meanwhile_stores_nothing(noon: psycopg.Connecti
 
 
 def test_a_database_that_goes_away_ends_the_run_and_fails_no_item(
-    noon: psycopg.Connection, pool: Pool
+    noon: psycopg.Connection, pool: Pool, database_url: str
 ) -> None:
     for member_id in range(1, 11):
         an_item(noon, member_id)
@@ -207,7 +208,8 @@ def test_a_database_that_goes_away_ends_the_run_and_fails_no_item(
         recommender(pool, rank, at_once=1).run()
     assert "FAILED" not in statuses(noon).values()
     assert queue_store.free_of_run(noon, "run-1").failed == 0
-    assert recommender(pool, always(1), claimed_by="run-2").run().failed == 0
+    with pool_at(database_url, NOON) as another:
+        assert recommender(another, always(1), claimed_by="run-2").run().failed == 0
     assert set(statuses(noon).values()) == {"SUCCEEDED"}
 
 

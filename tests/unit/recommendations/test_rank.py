@@ -1,5 +1,6 @@
 """What a member is shown: the three types, what fills them, and what is never shown."""
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,6 +41,17 @@ def test_taste_is_the_mean_weighted_by_event() -> None:
     assert ids(catalogue, member(event(1, weight=3), event(2, weight=1)))[0] == 3
     assert ids(catalogue, member(event(1, weight=1), event(2, weight=3)))[0] == 4
     assert ids(catalogue, member(event(1), event(2), event(2), event(2)))[0] == 4
+
+
+@pytest.mark.parametrize("unit", [5e-324, sys.float_info.max])
+@pytest.mark.parametrize("wanted", [G2, G1])
+def test_only_the_shares_of_weights_count_however_large_or_small(wanted: GenerationType, unit: float) -> None:
+    catalogue = catalogue_of(
+        {1: {"vector": X, "category": "국"}, 2: {"vector": Y, "category": "면"}, 3: {"vector": (1, 1, 0)}}
+    )
+    ordinary = rank(catalogue, member(event(1, 0), event(2, 0), wanted=wanted), NOW)
+    extreme = member(event(1, 0, unit), event(2, 0, unit), wanted=wanted)
+    assert rank(catalogue, extreme, NOW) == ordinary
 
 
 def test_an_event_counts_half_after_two_weeks() -> None:
