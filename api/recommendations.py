@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from api.answers import answers, internal_router
 from api.database import Connections
@@ -20,10 +21,23 @@ internal_routes = internal_router("/internal/v1/members/{memberId}")
 MemberId = Annotated[IdInPath, Path(alias="memberId")]
 
 
+def _only_text(value: object) -> object:
+    # pydantic's own moments also take numbers.
+    if value is not None and not isinstance(value, str):
+        raise PydanticCustomError("moment_with_time_zone", "a moment with a time zone, as text")
+    return value
+
+
 class VisitPosted(Asked):
     """When the member was there, with a time zone; without it, now."""
 
-    occurred_at: Annotated[AwareDatetime | None, Field(strict=False)] = None
+    occurred_at: Annotated[AwareDatetime | None, Field(strict=False), BeforeValidator(_only_text)] = None
+
+
+class Profiling(Asked):
+    """Whether what the member does may decide what they are recommended."""
+
+    allowed: bool
 
 
 class MemberErased(Told):
@@ -63,19 +77,17 @@ def visited(
     return Response(status_code=202)
 
 
-@internal_routes.put("/opt-out", status_code=204, response_class=Response, responses=answers(422))
-def refuse_profiling(member_id: MemberId, pool: Connections) -> Response:
-    """From now on the member gets what everybody gets; what was made of their events is gone."""
-    with pool.connection() as connection:
-        visit_store.opt_out(connection, member_id)
-    return Response(status_code=204)
+@internal_routes.put("/profiling", status_code=204, response_class=Response, responses=answers(400, 422))
+def decide_profiling(member_id: MemberId, decided: Profiling, pool: Connections) -> Response:
+    """Not allowed: the member gets what everybody gets, and what was made of their events is gone.
 
-
-@internal_routes.delete("/opt-out", status_code=204, response_class=Response, responses=answers(422))
-def allow_profiling(member_id: MemberId, pool: Connections) -> Response:
-    """The member is profiled again, from the next due time on."""
+    Allowed again: the member is profiled from the next due time on.
+    """
     with pool.connection() as connection:
-        visit_store.opt_in(connection, member_id)
+        if decided.allowed:
+            visit_store.opt_in(connection, member_id)
+        else:
+            visit_store.opt_out(connection, member_id)
     return Response(status_code=204)
 
 

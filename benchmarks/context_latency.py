@@ -55,9 +55,10 @@ def measure(bench: Bench) -> list[Row]:
     try:
         with (
             running_door(environ, bench.folder / "latency_door.log") as door,
+            _client(door) as http,
             psycopg.connect(environ["DATABASE_URL"], autocommit=True) as connection,
         ):
-            core = Core(connection, door)
+            core = Core(connection, http)
             for number in range(trials):
                 _wait_for_rest(dagster)
                 # So that they meet the sensor at different moments.
@@ -80,14 +81,9 @@ def measure(bench: Bench) -> list[Row]:
 class Core:
     """The application: creates the states, posts the texts, and reads the states."""
 
-    def __init__(self, connection: psycopg.Connection, door: Door) -> None:
+    def __init__(self, connection: psycopg.Connection, http: httpx.Client) -> None:
         self._connection = connection
-        self._http = httpx.Client(
-            base_url=door.address,
-            headers={"Authorization": f"Bearer {door.token}"},
-            timeout=30,
-            trust_env=False,
-        )
+        self._http = http
         self._last_context = 0
 
     def seconds_to_end(self, contexts: int) -> list[float]:
@@ -130,6 +126,11 @@ class Core:
                 return {context_id: moment for context_id, moment, _ in rows}
             time.sleep(0.2)
         raise TimeoutError(f"{len(rows)} of {len(context_ids)} had ended after {PATIENCE_SECONDS} s")
+
+
+def _client(door: Door) -> httpx.Client:
+    shown = {"Authorization": f"Bearer {door.token}"}
+    return httpx.Client(base_url=door.address, headers=shown, timeout=30, trust_env=False)
 
 
 def _wait_for_rest(dagster: RunningDagster) -> None:

@@ -19,6 +19,7 @@ class ModelGate:
         self._alerts = alerts
         self._probe_minutes = probe_minutes
         self.is_probe = False
+        self._has_asked = False
 
     def pass_(self, only: str | None = None) -> ShutGate | None:
         """None if this run may ask: the gate is open, or this run holds its probe.
@@ -55,9 +56,13 @@ class ModelGate:
             self._alerts.clear(self._connection, self._cause)
         self.is_probe = False
 
+    def asks(self) -> None:
+        """A call is about to be made; a probe that gets no answer is then not due again before its time."""
+        self._has_asked = True
+
     def asked_nothing(self) -> None:
         """A probe that found nothing to ask is due again at once."""
-        if self.is_probe:
+        if self.is_probe and not self._has_asked:
             gate.return_probe(self._connection, self._key)
         self.is_probe = False
 

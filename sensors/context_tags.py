@@ -21,6 +21,7 @@ from orchestration.policies import (
 from resources import gate
 from resources.chat import ChatResource
 from resources.embeddings import EmbeddingResource
+from resources.errors import ServiceNotConfigured
 from resources.gate import GateKey
 from resources.postgres import PostgresResource
 from sensors.live_runs import held_locks
@@ -101,13 +102,16 @@ def context_tags_sensors(is_on: bool) -> list[dg.SensorDefinition]:
     ) -> dg.RunRequest | dg.SkipReason:
         try:
             file = read_presets(context_rules.presets_text())
+            with postgres.connect() as connection:
+                if not preset_store.differs(connection, file, context_rules.profile):
+                    return dg.SkipReason("the stored keywords are those of the file")
+                reason = why_not_to_ask(connection, [embeddings.gate_key])
         except PresetFileRefused as refused:
             return dg.SkipReason(f"the preset file is refused: {refused}")
-        with postgres.connect() as connection:
-            if not preset_store.differs(connection, file, context_rules.profile):
-                return dg.SkipReason("the stored keywords are those of the file")
-            if reason := why_not_to_ask(connection, [embeddings.gate_key]):
-                return dg.SkipReason(reason)
+        except ServiceNotConfigured as error:
+            return dg.SkipReason(str(error))
+        if reason:
+            return dg.SkipReason(reason)
         if PRESETS_JOB in held_locks(context.instance, PRESETS_JOB, PRESETS_MAX_SECONDS):
             return dg.SkipReason("a run loads them already")
         tags = {LOCK_TAG: PRESETS_JOB, MAX_RETRIES_TAG: "0"}

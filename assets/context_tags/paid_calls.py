@@ -63,6 +63,7 @@ class PaidCalls:
         What was not answered and may have been charged stays reserved until the day ends.
         """
         reservation = self._reserve(*most_tokens)
+        self._gate.asks()
         try:
             answer, usage = call()
         except ApiFailure as failure:

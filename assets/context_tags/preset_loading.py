@@ -46,7 +46,9 @@ def _vectors(
     profile: str,
     cap_usd: Decimal | None,
 ) -> dict[int, list[float]]:
-    wanted = preset_store.to_embed(file, preset_store.stored(connection), profile)
+    stored = preset_store.stored(connection)
+    preset_store.refuse_held_codes(file, stored)  # before anything is paid
+    wanted = preset_store.to_embed(file, stored, profile)
     if not wanted:
         return {}
     if shut := gate.pass_():

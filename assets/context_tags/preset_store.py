@@ -68,7 +68,7 @@ def write(
         connection.execute(SQL["one_at_a_time"])
         connection.execute(SQL["lock"])
         before = {one.preset.id: one for one in stored(connection)}
-        _refuse_held_codes(file, before)
+        refuse_held_codes(file, list(before.values()))
         if {preset.id for preset in to_embed(file, list(before.values()), profile)} - set(embedded):
             raise ServiceUnavailable("the keyword presets were changed by another run meanwhile")
         known = {id_: before[id_] for id_ in by_id if id_ in before}
@@ -89,9 +89,11 @@ def write(
 
 
 def differs(connection: psycopg.Connection, file: PresetFile, profile: str) -> bool:
-    """Whether a `write` of this file would change anything."""
+    """Whether a `write` of this file would change anything. Raises PresetFileRefused as it does."""
+    there = stored(connection)
+    refuse_held_codes(file, there)
     wanted = {StoredPreset(preset, profile, True, file.version) for preset in file.presets}
-    return wanted != {one for one in stored(connection) if one.is_active}
+    return wanted != {one for one in there if one.is_active}
 
 
 def snapshot(connection: psycopg.Connection, profile: str) -> PresetSnapshot:
@@ -112,9 +114,10 @@ def _preset(row: Sequence[Any]) -> Preset:
     return Preset(id_, code, display_name, category, description, tuple(examples), visibility)
 
 
-def _refuse_held_codes(file: PresetFile, before: Mapping[int, StoredPreset]) -> None:
+def refuse_held_codes(file: PresetFile, stored: Sequence[StoredPreset]) -> None:
+    """Raises PresetFileRefused where a code of the file is that of a stored preset which it does not name."""
     ids = {preset.id for preset in file.presets}
-    held = {one.preset.code: id_ for id_, one in before.items() if id_ not in ids}
+    held = {one.preset.code: one.preset.id for one in stored if one.preset.id not in ids}
     for preset in file.presets:
         if preset.code in held:
             raise PresetFileRefused(

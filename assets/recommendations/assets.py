@@ -15,6 +15,7 @@ from orchestration.partitions import recommendation_days
 from orchestration.policies import ONE_RUN_PER_RANGE, OPENAI_POOL, RECOMMENDATIONS_SLICE_SECONDS
 from resources.alerts import AlertResource
 from resources.embeddings import EmbeddingResource
+from resources.gate import REMEDIES
 from resources.model_gate import ModelGate
 from resources.postgres import PostgresResource
 
@@ -44,7 +45,8 @@ def product_embeddings(
     counts = {"items_waiting": waiting, "pass_embedded": done.embedded, "pass_skipped": done.skipped}
     if done.stopped_by is not None:
         raise dg.Failure(
-            description=f"stopped by {done.stopped_by}; the sensor goes on when the gate opens",
+            description=f"stopped by {done.stopped_by}; the sensor goes on once the gate is open: "
+            + REMEDIES.get(done.stopped_by, ""),
             metadata=dict(counts),
             allow_retries=False,
         )
@@ -117,15 +119,15 @@ def recommended_products(
             profile=rules.profile,
         ).run(until=started + RECOMMENDATIONS_SLICE_SECONDS)
         by_day = queue_store.counts_by_day(connection, days)
-    counts = {name: amount for name, amount in asdict(done).items() if isinstance(amount, int)}
-    by_type = {f"products_{kind}": amount for kind, amount in done.products.items()}
-    _record(context, by_day, {**_of_pass(counts | by_type), "seconds": time.monotonic() - started})
     if done.failed and not done.succeeded:
         raise dg.Failure(
             description=f"all {done.failed} members failed; rec.queue_item.error says why, the job "
             "recommendations_requeue_failed queues them again",
             allow_retries=False,
         )
+    counts = {name: amount for name, amount in asdict(done).items() if isinstance(amount, int)}
+    by_type = {f"products_{kind}": amount for kind, amount in done.products.items()}
+    _record(context, by_day, {**_of_pass(counts | by_type), "seconds": time.monotonic() - started})
 
 
 def _days(context: dg.AssetExecutionContext) -> list[date]:

@@ -113,6 +113,7 @@ class ProductEmbedder:
             self._gate.answered()
             if len(products) == 1:
                 log.warning("product %d gets no vector: %s", products[0].id, failure.code)
+                product_store.refuse(self._connection, products[0], self._profile, failure.code)
                 self._counts.skipped += 1
                 return
         else:

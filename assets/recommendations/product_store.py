@@ -38,15 +38,15 @@ class ProductText:
 def changed(connection: psycopg.Connection, profile: str, limit: int, after: int = 0) -> list[ProductText]:
     """Up to `limit` active products, ids above `after`, that have no vector of the profile and of their text.
 
-    By id. Products that say nothing at all are never among them.
+    By id. Products that say nothing at all are never among them, nor those whose text was refused.
     """
     found: list[ProductText] = []
     while len(found) < limit:
         parameters = {"profile": profile, "after": after, "limit": READ_AT_ONCE}
         rows = connection.execute(SQL["products_after"], parameters).fetchall()
-        for id_, name, category, text, stored_hash in rows:
+        for id_, name, category, text, *known_hashes in rows:
             one = _text_of(id_, name, category, text)
-            if one.text and one.text_hash != stored_hash:
+            if one.text and one.text_hash not in known_hashes:
                 found.append(one)
         if len(rows) < READ_AT_ONCE:
             break
@@ -76,6 +76,12 @@ def store(connection: psycopg.Connection, vectors: Iterable[tuple[ProductText, V
         if rows:
             cursor.executemany(SQL["store_vector"], rows)
     return len(rows)
+
+
+def refuse(connection: psycopg.Connection, product: ProductText, profile: str, code: str) -> None:
+    """Remembers that the model does not take this text; `code` is the API's."""
+    parameters = {"product_id": product.id, "profile": profile, "text_hash": product.text_hash, "code": code}
+    connection.execute(SQL["refuse"], parameters)
 
 
 def catalogue(connection: psycopg.Connection, profile: str) -> Catalogue:

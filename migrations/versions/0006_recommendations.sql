@@ -21,6 +21,16 @@ CREATE TABLE rec.product_embedding (
     updated_at timestamptz NOT NULL
 );
 
+CREATE TABLE rec.product_refusal (
+    product_id bigint PRIMARY KEY REFERENCES rec.product ON DELETE CASCADE,
+    profile    varchar(100) NOT NULL,
+    text_hash  text NOT NULL,
+    code       text NOT NULL,
+    refused_at timestamptz NOT NULL
+);
+COMMENT ON TABLE rec.product_refusal IS
+    'A text that the model does not take is not asked about again, until it is another.';
+
 CREATE TABLE rec.member_event (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     member_id   bigint NOT NULL CHECK (member_id > 0),

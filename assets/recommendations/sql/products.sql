@@ -3,8 +3,11 @@
 
 -- name: products_after
 SELECT product.id, product.name, product.category, product.text,
-       CASE WHEN embedding.profile = %(profile)s THEN embedding.text_hash END
-FROM rec.product AS product LEFT JOIN rec.product_embedding AS embedding ON embedding.product_id = product.id
+       CASE WHEN embedding.profile = %(profile)s THEN embedding.text_hash END,
+       CASE WHEN refusal.profile = %(profile)s THEN refusal.text_hash END
+FROM rec.product AS product
+LEFT JOIN rec.product_embedding AS embedding ON embedding.product_id = product.id
+LEFT JOIN rec.product_refusal AS refusal ON refusal.product_id = product.id
 WHERE product.is_active AND product.id > %(after)s
 ORDER BY product.id LIMIT %(limit)s;
 
@@ -18,6 +21,13 @@ VALUES (%(product_id)s, %(vector)s, %(profile)s, %(text_hash)s, granary.now())
 ON CONFLICT (product_id) DO UPDATE
 SET embedding = excluded.embedding, profile = excluded.profile, text_hash = excluded.text_hash,
     updated_at = excluded.updated_at;
+
+-- name: refuse
+INSERT INTO rec.product_refusal (product_id, profile, text_hash, code, refused_at)
+SELECT id, %(profile)s, %(text_hash)s, %(code)s, granary.now() FROM rec.product WHERE id = %(product_id)s
+ON CONFLICT (product_id) DO UPDATE
+SET profile = excluded.profile, text_hash = excluded.text_hash, code = excluded.code,
+    refused_at = excluded.refused_at;
 
 -- name: catalogue
 -- Popularity as of now; ten half-lives back, where nothing counts a thousandth any more. A weight of more

@@ -13,6 +13,7 @@ from tests.integration.api.conftest import OpenDoor
 
 MEMBER = "/internal/v1/members/70"
 VISITS = f"{MEMBER}/visits"
+PROFILING = f"{MEMBER}/profiling"
 LONG_AGO = "2026-11-30T10:00:00+09:00"
 
 
@@ -52,6 +53,8 @@ def test_a_visit_without_a_time_is_one_of_now(
         {"occurredAt": "2026-11-30T10:00:00"},
         {"occurredAt": "yesterday"},
         {"occurredAt": True},
+        {"occurredAt": 0},
+        {"occurredAt": 1764460800.5},
         {"occurredAt": "9999-12-31T23:59:59Z"},
         {"occurred_at": LONG_AGO},
         [],
@@ -98,10 +101,10 @@ def test_the_session_is_as_long_as_the_setting_says(
 
 
 def test_a_member_who_opts_out_and_in_again(contexts: TestClient, connection: psycopg.Connection) -> None:
-    assert contexts.put(f"{MEMBER}/opt-out").status_code == 204
-    assert contexts.put(f"{MEMBER}/opt-out").status_code == 204
+    assert contexts.put(PROFILING, json={"allowed": False}).status_code == 204
+    assert contexts.put(PROFILING, json={"allowed": False}).status_code == 204
     assert [row["member_id"] for row in member_rows(connection, "member_opt_out")] == [70]
-    assert contexts.delete(f"{MEMBER}/opt-out").status_code == 204
+    assert contexts.put(PROFILING, json={"allowed": True}).status_code == 204
     assert member_rows(connection, "member_opt_out") == []
 
 
@@ -109,7 +112,7 @@ def test_an_erased_member_leaves_nothing_and_the_answer_says_what_there_was(
     contexts: TestClient, connection: psycopg.Connection
 ) -> None:
     contexts.post(VISITS, json={"occurredAt": LONG_AGO})
-    contexts.put(f"{MEMBER}/opt-out")
+    contexts.put(PROFILING, json={"allowed": False})
     contexts.post("/internal/v1/members/71/visits", json={"occurredAt": LONG_AGO})
     answered = contexts.delete(MEMBER)
     assert (answered.status_code, answered.json()) == (
@@ -120,8 +123,8 @@ def test_an_erased_member_leaves_nothing_and_the_answer_says_what_there_was(
     assert member_rows(connection, "member_opt_out") == []
 
 
-@pytest.mark.parametrize("path", [VISITS, MEMBER, f"{MEMBER}/opt-out"])
+@pytest.mark.parametrize("path", [VISITS, MEMBER, PROFILING])
 def test_a_stranger_is_told_nothing(contexts: TestClient, path: str) -> None:
-    method = "POST" if path == VISITS else "DELETE"
+    method = {VISITS: "POST", MEMBER: "DELETE", PROFILING: "PUT"}[path]
     answered = contexts.request(method, path, headers={"Authorization": "Bearer wrong-token-wrong"})
     assert answered.status_code == 401

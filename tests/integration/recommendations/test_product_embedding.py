@@ -104,8 +104,21 @@ def test_a_text_that_is_not_taken_is_found_by_halves_and_keeps_nobody_waiting(
     assert "못된" not in caplog.text
     openai_api.clear_faults()
     asked.clear()
-    assert embed(noon, embeddings) == EmbedCounts(embedded=2)
-    assert len(asked) == 2
+    assert embed(noon, embeddings) == EmbedCounts()
+    assert asked == []
+
+
+def test_a_text_that_was_refused_is_asked_about_again_once_it_is_another(
+    noon: psycopg.Connection, openai_api: StandIn
+) -> None:
+    a_product(noon, 1, text="못된 말")
+    openai_api.fault(contains="못된", status=400, code="content_filter")
+    embeddings = embeddings_of(openai_api)
+    assert embed(noon, embeddings) == EmbedCounts(skipped=1)
+    assert embed(noon, embeddings) == EmbedCounts()
+    noon.execute("UPDATE rec.product SET text = '고운 말'")
+    assert embed(noon, embeddings) == EmbedCounts(embedded=1)
+    assert embedded(noon) == [1]
 
 
 def test_an_error_that_may_pass_is_raised_and_what_was_paid_is_kept(

@@ -79,7 +79,7 @@ def ratings_of(*rows: tuple[int, int, int, float]) -> Ratings:
 
 def test_a_moment_parts_the_likes_of_a_member_and_leaves_out_who_has_few() -> None:
     ten = [(1, film, 4, film) for film in range(1, 11)]
-    few = [(2, film, 5, film) for film in range(1, 5)]
+    few = [(2, film, 5, film) for film in range(1, 7)]  # of which four before the moment
     disliked = [(1, 20, 3, 9.5)]
     (moment,) = each_at_its_own_time(ratings_of(*ten, *few, *disliked))
     assert moment == Moment(1, 9 * 86_400, frozenset({9, 10}))

@@ -212,14 +212,27 @@ def test_thirty_days_are_real_days_where_summer_time_began() -> None:
 
 
 @pytest.mark.parametrize("wanted", [G2, G1, G0])
-def test_equal_scores_go_by_product_id_wherever_they_stand(wanted: GenerationType) -> None:
-    numbers = list(range(1, 400))
-    np.random.default_rng(1).shuffle(numbers)
-    vector = np.random.default_rng(2).normal(size=64)
-    catalogue = catalogue_of(
-        {number: {"vector": vector, "popularity": 2.5, "category": "면"} for number in numbers}, dimensions=64
-    )
-    assert ids(catalogue, member(event(200), wanted=wanted)) == list(range(1, 21))
+@pytest.mark.parametrize(("number", "seed"), [(30, 1), (61, 4), (303, 1), (303, 4)])
+def test_equal_scores_go_by_product_id_wherever_they_stand(
+    wanted: GenerationType, number: int, seed: int
+) -> None:
+    # In single precision, these rows times themselves give scores whose last digit depends on the row.
+    vector = np.random.default_rng(seed).normal(size=1_536)
+    alike = {"vector": vector, "popularity": 2.5, "category": "면"}
+    catalogue = catalogue_of(dict.fromkeys(range(number, 0, -1), alike), 1_536)
+    assert ids(catalogue, member(event(7), wanted=wanted)) == list(range(1, 21))
+
+
+def test_of_categories_that_weigh_the_same_the_first_by_name_count() -> None:
+    # As shares of all weights, these come to a quarter in one order, and to a little less in the other.
+    rising = (0.2, 0.3, 1.0)
+    orders = {"가": rising[::-1], "나": rising, "다": rising[::-1], "라": rising}
+    likes = [(name, weight) for name, weights in orders.items() for weight in weights]
+    for each in (likes, likes[::-1]):
+        catalogue = catalogue_of({row: {"category": name} for row, (name, _) in enumerate(each)})
+        events = [event(row, 0, weight) for row, (_, weight) in enumerate(each)]
+        ranked = rank(catalogue, member(*events, wanted=G1), NOW)
+        assert {each[product][0] for product, kind in shown(ranked) if kind is G1} == {"가", "나", "다"}
 
 
 @pytest.mark.parametrize("wanted", [G2, G1, G0])
