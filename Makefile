@@ -4,7 +4,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python -m local_stack
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status dev api test bench lint types check lock clean
+.PHONY: help install demo up down status dev api test bench eval lint types check lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test: .venv/.installed ## all tests; they start what they need
 
 bench: .venv/.installed ## measure what the README claims, as ratios; writes .local/bench.json
 	@$(BIN)/python -m benchmarks
+
+eval: .venv/.installed ## how good recommendations are on data that nobody here made
+	@$(BIN)/python -m benchmarks.recommendation_eval
 
 lint: .venv/.installed ## style
 	@$(BIN)/ruff check .
