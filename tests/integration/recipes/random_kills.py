@@ -16,11 +16,12 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from assets.recipes import batch_store, fetch, recipe_store, repair_store
-from assets.recipes.embedding_calls import embed_texts
+from assets.recipes.embedding_calls import PIPELINE
 from assets.recipes.persist import persist
 from local_stack.recipe_api.state import KEY as SOURCE_KEY
 from resources.batches import BatchApi
 from resources.embeddings import EmbeddingResource
+from resources.paid_embeddings import embed_texts
 from resources.recipe_api import RecipeApiResource
 from tests.integration.fatal_calls import die
 from tests.integration.raw_files.killed_run import ALIVE
@@ -101,7 +102,7 @@ def whole_run(
     )
 
     def embed(names: Any) -> dict[str, Any]:
-        return dict(zip(names, embed_texts(connection, embeddings, names, None), strict=True))
+        return dict(zip(names, embed_texts(connection, embeddings, PIPELINE, names, None), strict=True))
 
     runs = Runs(db, connection, openai)
     if fetched:

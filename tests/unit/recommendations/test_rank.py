@@ -224,10 +224,10 @@ def test_equal_scores_go_by_product_id_wherever_they_stand(
 
 
 def test_of_categories_that_weigh_the_same_the_first_by_name_count() -> None:
-    # As shares of all weights, these come to a quarter in one order, and to a little less in the other.
-    rising = (0.2, 0.3, 1.0)
-    orders = {"가": rising[::-1], "나": rising, "다": rising[::-1], "라": rising}
-    likes = [(name, weight) for name, weights in orders.items() for weight in weights]
+    # As shares of all weights, these come to a quarter, and added the other way round to a little less.
+    weights = (0.1, 0.7, 0.4)
+    orders = {"가": weights[::-1], "나": weights, "다": weights[::-1], "라": weights}
+    likes = [(name, weight) for name, order in orders.items() for weight in order]
     for each in (likes, likes[::-1]):
         catalogue = catalogue_of({row: {"category": name} for row, (name, _) in enumerate(each)})
         events = [event(row, 0, weight) for row, (_, weight) in enumerate(each)]
