@@ -34,9 +34,8 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        _make_pools(
-            app, address
-        )  # anew, since an application may be started twice and a closed pool stays so
+        # Anew, since an application may be started twice and a closed pool stays closed.
+        _make_pools(app, address)
         app.state.pool.open()
         app.state.search_pool.open()
         try:

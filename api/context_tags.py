@@ -1,6 +1,7 @@
 """context_tags' routes: a text to embed and tag, a search, and a user's erasure."""
 
 import logging
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Path, Request, Response
@@ -14,14 +15,19 @@ from api.errors import WORTH_A_TRY, error_answer
 from api.fields import Asked, Id, IdInPath, Told
 from assets.context_tags import erasure_store, request_store
 from assets.context_tags.models import ContextRequest
-from assets.context_tags.request_text import keyed_hash, place_meta_problem, problem_of
+from assets.context_tags.request_text import (
+    MOST_CHARACTERS,
+    MOST_META_BYTES,
+    keyed_hash,
+    place_meta_problem,
+    problem_of,
+)
 from assets.context_tags.search import ContextSearch, SearchRefused, SearchUnavailable
 from orchestration.settings import Settings
 from resources.counters import Counts
 
 logger = logging.getLogger("granary.api")
 
-MOST_CHARACTERS = 20_000
 MOST_QUERY_CHARACTERS = 1_000
 MOST_RESULTS = 100
 ERASURE_SECONDS = 60
@@ -40,7 +46,7 @@ def _usable_text(text: str) -> str:
 def _usable_place(value: Any) -> Any:
     if value is not None and place_meta_problem(value):
         raise PydanticCustomError(
-            "place_meta", "an object of 4,000 bytes at most, without NUL, NaN and infinity"
+            "place_meta", f"an object of {MOST_META_BYTES:,} bytes at most, without NUL, NaN and infinity"
         )
     return value
 
@@ -180,12 +186,7 @@ def search(
         raise HTTPException(503, "the search is not available now", WORTH_A_TRY) from None
     except SearchRefused:
         raise HTTPException(502, "the model's provider refused") from None
-    return Results(
-        results=[
-            Result(record_id=one.record_id, context_id=one.context_id, similarity=one.similarity)
-            for one in found
-        ]
-    )
+    return Results(results=[Result(**asdict(one)) for one in found])
 
 
 @internal_routes.delete("/users/{userId}", responses=answers(422))
@@ -194,10 +195,4 @@ def erase_user(user_id: Annotated[IdInPath, Path(alias="userId")], pool: Connect
     with pool.connection() as connection, connection.transaction():
         connection.execute("SELECT set_config('statement_timeout', %s, true)", (f"{ERASURE_SECONDS}s",))
         erased = erasure_store.erase_user(connection, user_id)
-    return Erased(
-        requests=erased.requests,
-        embeddings=erased.embeddings,
-        keywords=erased.keywords,
-        analyses=erased.analyses,
-        cancelled=erased.cancelled,
-    )
+    return Erased(**asdict(erased))

@@ -12,7 +12,7 @@ from assets.recommendations.recommend import Recommender
 from assets.recommendations.trigger_check import check_triggers
 from benchmarks.bench import Bench
 from benchmarks.row import Row, row
-from resources.embedding_profile import EXAMPLE as PROFILE
+from resources.embedding_profile import DEFAULT_PROFILE as PROFILE
 from resources.postgres import PostgresResource
 
 PRODUCTS = 300

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orchestration.partitions import PIPELINES, SECTIONS
-from resources.embedding_profile import EXAMPLE, check_profile
+from resources.embedding_profile import DEFAULT_PROFILE, check_profile
 from resources.errors import ModelHasNoPrice
 from resources.model_table import Model, ModelPrice, model_named
 
@@ -125,7 +125,7 @@ class Settings(BaseSettings):
     max_enqueued_tokens: int = Field(2_000_000, ge=1_000)
     """How many tokens may wait in the provider's batch queue at once, by the account's limit."""
 
-    embedding_profile: str = EXAMPLE
+    embedding_profile: str = DEFAULT_PROFILE
     """Names the vector space of contexts and products; must agree with openai_embedding_model."""
     context_own_state: bool = False
     """No application keeps the states: the door creates them, and a schedule sends again and finalises."""

@@ -6,7 +6,7 @@ What changes the vector space changes the profile; a prompt does not.
 import re
 from dataclasses import dataclass
 
-EXAMPLE = "openai-text-embedding-3-small-1536-cosine-v1"
+DEFAULT_PROFILE = "openai-text-embedding-3-small-1536-cosine-v1"
 
 _FORM = re.compile(
     r"(?P<provider>[a-z0-9]+)-(?P<model>[A-Za-z0-9._/-]+)-(?P<dimensions>[1-9][0-9]{0,4})"
@@ -29,7 +29,7 @@ def read_profile(name: str) -> EmbeddingProfile:
     """The parts of the name, which has at most 100 characters. Raises ValueError."""
     found = _FORM.fullmatch(name) if len(name) <= 100 else None
     if found is None:
-        raise ValueError(f"must read provider-model-dimensions-distance-vN, such as {EXAMPLE}")
+        raise ValueError(f"must read provider-model-dimensions-distance-vN, such as {DEFAULT_PROFILE}")
     return EmbeddingProfile(
         found["provider"],
         found["model"],

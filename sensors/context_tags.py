@@ -117,9 +117,8 @@ def context_tags_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         tags = {LOCK_TAG: PRESETS_JOB, MAX_RETRIES_TAG: "0"}
         return dg.RunRequest(run_key=str(next_tick(context)), tags=tags)
 
-    # With no job of its own: forgetting must not wait for a run's start, nor for requests that wait.
+    # With no job: forgetting must not wait for a run's start, nor for requests that wait.
     @dg.sensor(
-        job_name=TAGS_JOB,
         minimum_interval_seconds=60,
         default_status=status,
         description="Empties texts whose stages have both come to an end, and those older than a day.",

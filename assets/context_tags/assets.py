@@ -19,6 +19,7 @@ from assets.context_tags.partition_metadata import (
     materialise_before_failing,
     record,
 )
+from assets.context_tags.preset_loading import load_presets
 from assets.context_tags.rules import ContextRules
 from orchestration.failures import failures_by_owner
 from orchestration.partitions import context_days
@@ -51,8 +52,6 @@ def keyword_presets(
     A keyword is embedded again only where its description or examples changed; one that was dropped becomes
     inactive.
     """
-    from assets.context_tags.preset_loading import load_presets  # numpy takes a while to import
-
     rules = context_rules
     with failures_by_owner(context), postgres.connect() as connection:
         _check_tables(connection, rules.own_state)

@@ -29,9 +29,6 @@ class Status(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-FINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
-
-
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
     """One text to embed and tag. `requested_at` (aware) names the attempt; None: not from the inbox."""
@@ -49,10 +46,6 @@ class ContextState:
 
     embedding: Status
     keyword: Status
-
-    @property
-    def is_final(self) -> bool:
-        return self.embedding in FINAL and self.keyword in FINAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from decimal import Decimal
 import psycopg
 
 from assets.context_tags import preset_store
-from assets.context_tags.candidates import usable_vector
 from assets.context_tags.preset_file import PresetFile, PresetFileRefused, embedding_text, read_presets
 from assets.context_tags.preset_store import PresetChanges
 from resources.api_failure import SUSPEND, ApiFailure, Verdict
@@ -66,7 +65,4 @@ def _vectors(
             gate.asked_nothing()
         raise
     gate.answered()
-    for preset, vector in zip(wanted, vectors, strict=True):
-        if reason := usable_vector(vector, embeddings.dimensions):
-            raise ServiceNotConfigured(f"the model's vector of keyword {preset.code} is unusable: {reason}")
     return {preset.id: vector for preset, vector in zip(wanted, vectors, strict=True)}

@@ -67,7 +67,8 @@ def accept(
     assert found is not None
     kept, before = found
     taken = kept == text_hmac
-    return Accepted(kept if not taken else None if before == text_hmac else before, taken)
+    known = before if taken else kept
+    return Accepted(None if known == text_hmac else known, taken)
 
 
 def waiting(connection: psycopg.Connection, days: Sequence[date] | None, limit: int) -> list[ContextRequest]:

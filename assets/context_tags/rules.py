@@ -8,9 +8,8 @@ import dagster as dg
 from pydantic import Field
 
 from assets.context_tags.models import DEFAULT_PROFILE, ContextSettings
+from assets.context_tags.preset_file import OWN_FILE
 from resources.errors import ServiceNotConfigured
-
-SHIPPED_PRESETS = Path(__file__).with_name("presets.yaml")
 
 
 class ContextRules(dg.ConfigurableResource):
@@ -44,7 +43,7 @@ class ContextRules(dg.ConfigurableResource):
     def presets_text(self) -> str:
         """The preset file as it stands now. Raises ServiceNotConfigured where it cannot be read."""
         try:
-            return Path(self.presets_file or SHIPPED_PRESETS).read_text(encoding="utf-8")
+            return Path(self.presets_file or OWN_FILE).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ServiceNotConfigured(
                 f"CONTEXT_PRESETS_FILE cannot be read ({type(error).__name__}): name a YAML file in UTF-8, "

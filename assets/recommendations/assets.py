@@ -42,7 +42,12 @@ def product_embeddings(
         gate = ModelGate(connection, embeddings.gate_key, alerts, rules.gate_probe_minutes)
         done = embed_products(connection, embeddings, gate, rules.cap_usd, rules.profile)
         waiting = len(product_store.changed(connection, rules.profile, MOST_COUNTED))
-    counts = {"items_waiting": waiting, "pass_embedded": done.embedded, "pass_skipped": done.skipped}
+    counts = {
+        "items_waiting": waiting,
+        "pass_embedded": done.embedded,
+        "pass_skipped": done.skipped,
+        "pass_changed_meanwhile": done.changed_meanwhile,
+    }
     if done.stopped_by is not None:
         raise dg.Failure(
             description=f"stopped by {done.stopped_by}; the sensor goes on once the gate is open: "

@@ -6,13 +6,13 @@ from decimal import Decimal
 import dagster as dg
 from pydantic import Field
 
+from resources.embedding_profile import DEFAULT_PROFILE
+
 
 class RecommendationRules(dg.ConfigurableResource):
     """How triggers and queue items are taken, and what is recommended."""
 
-    profile: str = Field(
-        default="openai-text-embedding-3-small-1536-cosine-v1", description="The vector space of products."
-    )
+    profile: str = Field(default=DEFAULT_PROFILE, description="The vector space of products.")
     trigger_limit: int = Field(default=100, description="Triggers of one short transaction.")
     trigger_lease_seconds: int = 300
     visit_session_minutes: float = Field(default=60, description="A visit within these moves nothing.")

@@ -43,11 +43,6 @@ def generation_type(last_visited_at: datetime, at: datetime) -> GenerationType:
     return GenerationType.G1 if offset <= _WARM_UP_TO else GenerationType.G0
 
 
-def is_too_far_ahead(occurred_at: datetime, now: datetime) -> bool:
-    """Whether a visit is said to be more than five minutes in the future. ValueError as above."""
-    return _in_utc(occurred_at) - _in_utc(now) > MOST_AHEAD
-
-
 def _in_utc(moment: datetime) -> datetime:
     # Between two times of one zone Python counts by the wall clock, an hour off where summer time changes.
     if moment.utcoffset() is None:

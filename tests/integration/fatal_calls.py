@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -27,6 +27,29 @@ def after(owner: Any, name: str, after_calls: int) -> None:
         return result
 
     _replace(owner, name, call)
+
+
+def at_step(steps: Iterable[tuple[Any, str]], number: int) -> None:
+    """Dies at that one (from 1) of all calls of these: instead of it, or right after it where it is even."""
+    made = [0]
+    for owner, name in steps:
+        _count(owner, name, number, made)
+
+
+def _count(owner: Any, name: str, fatal: int, made: list[int]) -> None:
+    real = getattr(owner, name)
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        made[0] += 1
+        is_fatal = made[0] == fatal
+        if is_fatal and fatal % 2:
+            die()
+        result = real(*args, **kwargs)
+        if is_fatal:
+            die()
+        return result
+
+    setattr(owner, name, counted)
 
 
 def _replace(owner: Any, name: str, call: Callable[..., Any]) -> None:

@@ -18,7 +18,7 @@ from resources.chat import ChatResource
 from resources.embeddings import EmbeddingResource
 from tests.integration.context_tags.killed_run import import_all, run_at
 from tests.integration.context_tags.paid_runs import post, whole_run
-from tests.integration.fatal_calls import die
+from tests.integration.fatal_calls import at_step
 
 NEW_A_RUN = 2
 STEPS: tuple[tuple[Any, str], ...] = (
@@ -33,29 +33,6 @@ MOST_STEPS = 100
 """About as an undisturbed run makes."""
 
 FINAL = ("COMPLETED", "FAILED", "CANCELLED")
-
-
-def die_at_random(seed: int) -> None:
-    """Kills this process instead of, or right after, one of its steps."""
-    fatal, made = random.Random(seed).randint(1, MOST_STEPS), [0]
-    for owner, name in STEPS:
-        _count(owner, name, fatal, made)
-
-
-def _count(owner: Any, name: str, fatal: int, made: list[int]) -> None:
-    real = getattr(owner, name)
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        made[0] += 1
-        is_fatal = made[0] == fatal
-        if is_fatal and fatal % 2:
-            die()
-        result = real(*args, **kwargs)
-        if is_fatal:
-            die()
-        return result
-
-    setattr(owner, name, counted)
 
 
 def play_core(connection: psycopg.Connection, new: tuple[int, ...]) -> None:
@@ -88,7 +65,7 @@ def run(seed: int, services: dict[str, str]) -> None:
             services["database_url"], autocommit=True, options=f"-c granary.now={at.isoformat()}"
         ) as core:
             play_core(core, tuple(range(NEW_A_RUN * seed + 1, NEW_A_RUN * (seed + 1) + 1)))
-        die_at_random(seed)
+        at_step(STEPS, random.Random(seed).randint(1, MOST_STEPS))
         whole_run(connection, pool, services["api"], concurrency=2)
 
 

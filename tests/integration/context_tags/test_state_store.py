@@ -160,7 +160,6 @@ def test_states_are_told_for_the_contexts_that_have_a_row(connection: Connection
     put_state(connection, 2)
     found = state_store.states(connection, [1, 3])
     assert found == {1: ContextState(Status.COMPLETED, Status.FAILED)}
-    assert found[1].is_final
 
 
 def test_nothing_is_missing_after_the_migration(connection: Connection) -> None:

@@ -15,7 +15,7 @@ import psycopg
 from assets.raw_files import front_page_store
 from local_stack.front_pages.sites import DISALLOWED, SITES
 from resources.bucket import Bucket, BucketResource
-from tests.integration.fatal_calls import die
+from tests.integration.fatal_calls import at_step
 from tests.integration.raw_files.killed_run import ALIVE, import_all
 from tests.integration.raw_files.raw_runs import document
 from tests.integration.raw_files.work_runs import whole_run
@@ -23,29 +23,6 @@ from tests.integration.raw_files.work_runs import whole_run
 MOST_STEPS = 70
 DOMAINS = sorted(set(SITES) - {DISALLOWED})
 STEPS = ((psycopg.Cursor, "execute"), (psycopg.Copy, "write_row"), (Bucket, "put"), (Bucket, "read"))
-
-
-def die_at_step(number: int) -> None:
-    """Kills this process instead of, or right after, its step of that number."""
-    made = [0]
-    for owner, name in STEPS:
-        _count(owner, name, number, made)
-
-
-def _count(owner: Any, name: str, fatal: int, made: list[int]) -> None:
-    real = getattr(owner, name)
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        made[0] += 1
-        is_fatal = made[0] == fatal
-        if is_fatal and fatal % 2:
-            die()
-        result = real(*args, **kwargs)
-        if is_fatal:
-            die()
-        return result
-
-    setattr(owner, name, counted)
 
 
 def replace_one(connection: psycopg.Connection, opened: Bucket, seed: int) -> None:
@@ -64,7 +41,7 @@ def run(opened: Bucket, seed: int, before: int | None, database_url: str, sites:
             front_page_store.release(connection, f"killed {before}")
         if seed % 4 == 3:
             replace_one(connection, opened, seed)
-        die_at_step(random.Random(seed).randint(1, MOST_STEPS))
+        at_step(STEPS, random.Random(seed).randint(1, MOST_STEPS))
         whole_run(connection, opened, sites, f"killed {seed}")
 
 

@@ -23,7 +23,7 @@ from resources.batches import BatchApi
 from resources.embeddings import EmbeddingResource
 from resources.paid_embeddings import embed_texts
 from resources.recipe_api import RecipeApiResource
-from tests.integration.fatal_calls import die
+from tests.integration.fatal_calls import at_step
 from tests.integration.raw_files.killed_run import ALIVE
 from tests.integration.recipes.batch_runs import EMBEDDING_MODEL, Runs
 from tests.integration.recipes.job_records import DAY, Mongo
@@ -63,25 +63,7 @@ def die_at_random(seed: int) -> None:
     Every second time around a request, since so few of the steps are one: there most can go wrong.
     """
     steps, most = (STEPS, MOST_STEPS) if seed % 2 else (REQUESTS, MOST_REQUESTS)
-    fatal, made = random.Random(seed).randint(1, most), [0]
-    for owner, name in steps:
-        _count(owner, name, fatal, made)
-
-
-def _count(owner: Any, name: str, fatal: int, made: list[int]) -> None:
-    real = getattr(owner, name)
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        made[0] += 1
-        is_fatal = made[0] == fatal
-        if is_fatal and fatal % 2:
-            die()
-        result = real(*args, **kwargs)
-        if is_fatal:
-            die()
-        return result
-
-    setattr(owner, name, counted)
+    at_step(steps, random.Random(seed).randint(1, most))
 
 
 def release(db: Mongo, connection: psycopg.Connection, run_id: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from dagster._utils.tags import TagConcurrencyLimitsCounter
 
 from orchestration.definitions import build_definitions

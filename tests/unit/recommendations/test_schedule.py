@@ -12,7 +12,6 @@ from assets.recommendations.schedule import (
     OFFSETS,
     due_offset,
     generation_type,
-    is_too_far_ahead,
     next_trigger_at,
 )
 
@@ -85,19 +84,6 @@ def test_a_week_of_ticks_is_due_at_the_twelve_offsets_and_asks_for_eight_g2_and_
     assert seen == [(hours(offset), "G2" if offset <= 72 else "G1") for offset in HOURS]
 
 
-@pytest.mark.parametrize(
-    ("ahead", "refused"),
-    [
-        (timedelta(minutes=5), False),
-        (timedelta(minutes=5) + MICROSECOND, True),
-        (timedelta(0), False),
-        (timedelta(days=-400), False),
-    ],
-)
-def test_a_visit_may_be_five_minutes_ahead_and_no_more(ahead: timedelta, refused: bool) -> None:
-    assert is_too_far_ahead(VISIT + ahead, VISIT) is refused
-
-
 def test_offsets_are_real_hours_where_summer_time_begins() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     visit = datetime(2026, 3, 29, 1, 30, tzinfo=berlin)  # half an hour before the clocks go forward
@@ -107,10 +93,9 @@ def test_offsets_are_real_hours_where_summer_time_begins() -> None:
         UTC
     )
     assert next_trigger_at(visit, an_hour_later - MICROSECOND) == an_hour_later.astimezone(UTC)
-    assert not is_too_far_ahead(an_hour_later, datetime(2026, 3, 29, 3, 25, tzinfo=berlin))
 
 
-@pytest.mark.parametrize("decide", [next_trigger_at, due_offset, generation_type, is_too_far_ahead])
+@pytest.mark.parametrize("decide", [next_trigger_at, due_offset, generation_type])
 def test_a_time_without_a_zone_is_refused(decide: object) -> None:
     naive = VISIT.replace(tzinfo=None)
     assert callable(decide)

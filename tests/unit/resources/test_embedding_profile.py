@@ -2,11 +2,13 @@
 
 import pytest
 
-from resources.embedding_profile import EXAMPLE, EmbeddingProfile, check_profile, read_profile
+from resources.embedding_profile import DEFAULT_PROFILE, EmbeddingProfile, check_profile, read_profile
 
 
 def test_the_parts_of_a_profile_are_read_also_where_the_model_has_hyphens() -> None:
-    assert read_profile(EXAMPLE) == EmbeddingProfile("openai", "text-embedding-3-small", 1_536, "cosine", 1)
+    assert read_profile(DEFAULT_PROFILE) == EmbeddingProfile(
+        "openai", "text-embedding-3-small", 1_536, "cosine", 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,8 +39,8 @@ def test_model_and_dimensions_are_told_apart(name: str, model: str, dimensions: 
         "OpenAI-m-1536-cosine-v1",
         "openai-m m-1536-cosine-v1",
         "openai-모델-1536-cosine-v1",
-        f"{EXAMPLE}\n",
-        f" {EXAMPLE}",
+        f"{DEFAULT_PROFILE}\n",
+        f" {DEFAULT_PROFILE}",
     ],
 )
 def test_a_name_of_another_form_is_refused_with_an_example(name: str) -> None:
@@ -54,7 +56,7 @@ def test_a_name_fits_the_column_of_a_hundred_characters() -> None:
 
 
 def test_a_profile_that_describes_what_is_done_is_taken() -> None:
-    check_profile(EXAMPLE, "text-embedding-3-small", 1_536)
+    check_profile(DEFAULT_PROFILE, "text-embedding-3-small", 1_536)
     check_profile("openai-m-8-l2-v3", "m", 8, "l2")
 
 
@@ -70,5 +72,5 @@ def test_another_model_dimension_or_distance_is_refused_with_both_sides(
     model: str, dimensions: int, distance: str
 ) -> None:
     with pytest.raises(ValueError, match="says text-embedding-3-small, 1536 dimensions, cosine") as refused:
-        check_profile(EXAMPLE, model, dimensions, distance)
+        check_profile(DEFAULT_PROFILE, model, dimensions, distance)
     assert f"made by {model} with {dimensions} dimensions and compared by {distance}" in str(refused.value)
