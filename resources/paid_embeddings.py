@@ -8,6 +8,7 @@ import psycopg
 from resources import spending
 from resources.api_failure import ApiFailure
 from resources.embeddings import EmbeddingResource
+from resources.model_gate import ModelGate
 from resources.spending import Usage
 
 
@@ -17,13 +18,19 @@ def embed_texts(
     pipeline: str,
     texts: Sequence[str],
     cap_usd: Decimal | None,
+    gate: ModelGate | None = None,
 ) -> list[list[float]]:
-    """One vector a text, in their order. Raises SpendingCapReached before a call, and ApiFailure."""
+    """One vector a text, in their order. Raises SpendingCapReached before a call, and ApiFailure.
+
+    A `gate` is told that it asks; what the answer means for the gate is the caller's to say.
+    """
     vectors: list[list[float]] = []
     for part in embeddings.requests_of(texts):
         reservation = spending.reserve(
             connection, embeddings.priced_model, embeddings.most_input_tokens(part), 0, cap_usd
         )
+        if gate is not None:
+            gate.asks()
         try:
             found, usage = embeddings.embed(part)
         except ApiFailure as failure:

@@ -77,7 +77,7 @@ def context_tags_sensors(is_on: bool) -> list[dg.SensorDefinition]:
                 yield dg.SkipReason("no request waits")
                 return
             reason = why_not_to_ask(connection, (embeddings.gate_key, chat.gate_key))
-            if reason is None and not preset_store.snapshot(connection, context_rules.profile).presets:
+            if reason is None and not preset_store.can_judge(connection, context_rules.profile):
                 reason = f"no keyword of {context_rules.profile} is stored yet: {PRESETS_JOB} comes first"
         if reason:
             yield dg.SkipReason(reason)

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import date
 
 import dagster as dg
 import psycopg
@@ -134,7 +134,7 @@ def context_tags(
             presets=presets,
             settings=rules.processing,
             days=days,
-            linger_seconds=rules.linger_seconds if datetime.now(UTC).date() in days else 0,
+            linger_seconds=rules.linger_seconds if request_store.today(connection) in days else 0,
             most_seconds=CONTEXT_SLICE_SECONDS,
         )
         try:

@@ -7,7 +7,7 @@ import psycopg
 from assets.context_tags import preset_store
 from assets.context_tags.preset_file import PresetFile, PresetFileRefused, embedding_text, read_presets
 from assets.context_tags.preset_store import PresetChanges
-from resources.api_failure import SUSPEND, ApiFailure, Verdict
+from resources.api_failure import FAIL, SUSPEND, ApiFailure, Verdict
 from resources.embeddings import EmbeddingResource
 from resources.errors import ServiceNotConfigured, SpendingCapReached
 from resources.model_gate import ModelGate
@@ -54,15 +54,15 @@ def _vectors(
         raise ApiFailure(Verdict(SUSPEND, shut.reason), "gate_shut", shut.explain())
     try:
         vectors = embed_texts(
-            connection, embeddings, PIPELINE, [embedding_text(one) for one in wanted], cap_usd
+            connection, embeddings, PIPELINE, [embedding_text(one) for one in wanted], cap_usd, gate
         )
     except SpendingCapReached as reached:
         gate.asked_nothing()
         gate.shut("BUDGET", str(reached))
         raise ApiFailure(Verdict(SUSPEND, "BUDGET"), "spending_cap", str(reached)) from None
     except ApiFailure as failure:
-        if not gate.shut_for(failure):
-            gate.asked_nothing()
+        if not gate.shut_for(failure) and failure.verdict.effect == FAIL:
+            gate.answered()  # it is about these texts alone
         raise
     gate.answered()
     return {preset.id: vector for preset, vector in zip(wanted, vectors, strict=True)}

@@ -96,6 +96,12 @@ def differs(connection: psycopg.Connection, file: PresetFile, profile: str) -> b
     return wanted != {one for one in there if one.is_active}
 
 
+def can_judge(connection: psycopg.Connection, profile: str) -> bool:
+    """Whether `snapshot` would have a preset."""
+    row = connection.execute(SQL["can_judge"], {"profile": profile}).fetchone()
+    return row == (True,)
+
+
 def snapshot(connection: psycopg.Connection, profile: str) -> PresetSnapshot:
     """The presets to judge with, by id; none where none is active with a vector of this profile."""
     register(connection)

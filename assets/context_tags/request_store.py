@@ -77,6 +77,14 @@ def waiting(connection: psycopg.Connection, days: Sequence[date] | None, limit: 
     return [ContextRequest(*row) for row in connection.execute(SQL["waiting"], parameters)]
 
 
+def today(connection: psycopg.Connection) -> date:
+    """The running day, UTC, by the database's clock."""
+    row = connection.execute("SELECT (granary.now() AT TIME ZONE 'UTC')::date").fetchone()
+    assert row is not None
+    day: date = row[0]
+    return day
+
+
 def days_waiting(connection: psycopg.Connection) -> list[tuple[date, int]]:
     """The days (UTC) with requests that wait with their text, and how many; oldest first."""
     return [(day, count) for day, count in connection.execute(SQL["days_waiting"])]

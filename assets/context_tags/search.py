@@ -67,7 +67,9 @@ class ContextSearch:
             log.warning("no search: the gate of %s is shut (%s)", self._embeddings.model, shut.reason)
             raise SearchUnavailable
         try:
-            (vector,) = embed_texts(connection, self._embeddings, PIPELINE, [query], self._rules.cap_usd)
+            (vector,) = embed_texts(
+                connection, self._embeddings, PIPELINE, [query], self._rules.cap_usd, gate
+            )
         except (SpendingCapReached, ModelHasNoPrice) as error:
             # The gate stays open: what others have reserved may come back in a second.
             gate.asked_nothing()

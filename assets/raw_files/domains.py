@@ -49,7 +49,7 @@ def _domain_of_host(host: str) -> str | None:
     if name is None or len(name) > _LONGEST_HOST or not _PLAIN_HOST.fullmatch(name):
         return None
     last = name.rpartition(".")[2]
-    if last == "localhost" or _NUMBER.fullmatch(last):
+    if last == "localhost" or _NUMBER.fullmatch(last) or not any(map(str.isalpha, last)):
         return None
     domain = _suffixes().privatesuffix(name)
     return None if domain is None or "_" in domain else domain

@@ -43,7 +43,7 @@ def embed_names(
     if shut := gate.pass_():
         raise NotEmbedded(shut.reason)
     try:
-        vectors = embed_texts(connection, embeddings, PIPELINE, names, cap_usd)
+        vectors = embed_texts(connection, embeddings, PIPELINE, names, cap_usd, gate)
     except SpendingCapReached as reached:
         gate.asked_nothing()
         if not batch_store.open_batches(db):  # one that ends may give money back

@@ -129,4 +129,4 @@ class ProductEmbedder:
 
     def _ask(self, products: Sequence[ProductText]) -> list[list[float]]:
         texts = [one.text for one in products]
-        return embed_texts(self._connection, self._embeddings, PIPELINE, texts, self._cap_usd)
+        return embed_texts(self._connection, self._embeddings, PIPELINE, texts, self._cap_usd, self._gate)

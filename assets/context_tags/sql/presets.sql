@@ -37,6 +37,10 @@ WHERE preset.id = made.id;
 UPDATE ai.keyword_preset SET is_active = false WHERE is_active AND id <> ALL(%(ids)s::integer[])
 RETURNING id;
 
+-- name: can_judge
+SELECT EXISTS (SELECT FROM ai.keyword_preset WHERE is_active AND visibility <> 'BLOCKED'
+                  AND embedding IS NOT NULL AND embedding_profile = %(profile)s);
+
 -- name: snapshot
 SELECT id, code, display_name, category, description, examples, visibility, version, embedding
 FROM ai.keyword_preset

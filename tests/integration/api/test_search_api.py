@@ -200,7 +200,10 @@ def test_the_search_that_holds_the_probe_opens_the_gate(
     connection.execute("UPDATE granary.api_gate SET next_probe_at = granary.now()")
     openai_api.fault(status=500, times=1)
     assert search(contexts, "카페").status_code == 503
-    assert len(gates(connection)) == 1  # a failed probe opens nothing, and the next one is due at once
+    asked = calls(openai_api)
+    assert search(contexts, "카페").status_code == 503
+    assert (len(gates(connection)), calls(openai_api)) == (1, asked)  # the next probe has its time
+    connection.execute("UPDATE granary.api_gate SET next_probe_at = granary.now()")
     assert search(contexts, "카페").status_code == 200
     assert gates(connection) == []
 

@@ -254,7 +254,6 @@ def test_a_run_lingers_on_the_running_day_alone(
     database_url: str,
     core: Core,
     api: StandIn,
-    connection: psycopg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lingers: list[float] = []
@@ -268,8 +267,7 @@ def test_a_run_lingers_on_the_running_day_alone(
             return Outcome()
 
     monkeypatch.setattr(inbox_run, "InboxRun", Watched)
-    (today,) = connection.execute("SELECT (now() AT TIME ZONE 'UTC')::date").fetchone() or (None,)
     runs = ContextRuns(database_url, api, context_linger_seconds=7)
-    for days in ([today], [today - ONE_DAY, today], [today - ONE_DAY]):
+    for days in ([DAY], [DAY - ONE_DAY, DAY], [DAY - ONE_DAY]):  # DAY is today by the runs' clock
         assert runs.tag(*days).success
     assert lingers == [7, 7, 0]

@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assets.raw_files.domains import registrable_domain
@@ -240,6 +240,7 @@ ADDRESSES = st.lists(st.sampled_from([*PIECES, *NAMES]) | TEXT | HOSTS, max_size
 
 
 @bad_inputs
+@example("com.0-0")
 @given(HOSTS | ADDRESSES)
 def test_any_text_has_none_or_a_registrable_name_that_stands_for_itself(value: str) -> None:
     domain = registrable_domain(value)
