@@ -1,5 +1,6 @@
 """recommendations' routes: a member's visit, what a member refuses, and a member's erasure."""
 
+import re
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated
@@ -16,14 +17,16 @@ from assets.recommendations import erasure_store, visit_store
 from assets.recommendations.visit_store import VisitTooFarAhead
 from orchestration.settings import Settings
 
+_DAY_FIRST = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
+
 internal_routes = internal_router("/internal/v1/members/{memberId}")
 
 MemberId = Annotated[IdInPath, Path(alias="memberId")]
 
 
 def _only_text(value: object) -> object:
-    # pydantic's own moments also take numbers.
-    if value is not None and not isinstance(value, str):
+    # pydantic's own moments also take numbers, in digits too.
+    if value is not None and not (isinstance(value, str) and _DAY_FIRST.match(value)):
         raise PydanticCustomError("moment_with_time_zone", "a moment with a time zone, as text")
     return value
 

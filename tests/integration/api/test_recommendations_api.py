@@ -54,6 +54,7 @@ def test_a_visit_without_a_time_is_one_of_now(
         {"occurredAt": "yesterday"},
         {"occurredAt": True},
         {"occurredAt": 0},
+        {"occurredAt": "1700000000"},
         {"occurredAt": 1764460800.5},
         {"occurredAt": "9999-12-31T23:59:59Z"},
         {"occurred_at": LONG_AGO},
