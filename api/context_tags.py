@@ -154,9 +154,11 @@ def process_context(
             breach.write(connection)
     if accepted.replaced_hmac is not None:
         logger.warning(
-            "another text was posted for a known context: text_hmac %s, before %s",
+            "another text was posted for the known context %d: text_hmac %s, before %s, %s",
+            posted.context_id,
             text_hmac,
             accepted.replaced_hmac,
+            "taken" if accepted.text_was_taken else "not taken",
         )
     return Response(status_code=202)
 

@@ -7,6 +7,7 @@ import psycopg
 
 from resources import spending
 from resources.api_failure import ApiFailure
+from resources.counters import Counts
 from resources.embeddings import EmbeddingResource
 from resources.model_gate import ModelGate
 from resources.spending import Usage
@@ -37,6 +38,10 @@ def embed_texts(
             if not failure.may_have_been_charged:
                 spending.settle(connection, pipeline, embeddings.model, reservation, Usage())
             raise
-        spending.settle(connection, pipeline, embeddings.model, reservation, usage)
+        with connection.transaction():
+            spending.settle(connection, pipeline, embeddings.model, reservation, usage)
+            counts = Counts()
+            counts.add("ai_cost_usd_total", float(usage.cost_usd), pipeline=pipeline, model=embeddings.model)
+            counts.write(connection)
         vectors.extend(found)
     return vectors

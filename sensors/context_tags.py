@@ -107,7 +107,7 @@ def context_tags_sensors(is_on: bool) -> list[dg.SensorDefinition]:
                     return dg.SkipReason("the stored keywords are those of the file")
                 reason = why_not_to_ask(connection, [embeddings.gate_key])
         except PresetFileRefused as refused:
-            return dg.SkipReason(f"the preset file is refused: {refused}")
+            return dg.SkipReason(f"{context_rules.presets_file or 'presets.yaml'} is refused: {refused}")
         except ServiceNotConfigured as error:
             return dg.SkipReason(str(error))
         if reason:

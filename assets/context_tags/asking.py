@@ -1,5 +1,6 @@
 """One call in at most so many attempts; whatever it raises becomes an ApiFailure, or is a fault of ours."""
 
+import json
 import random
 import threading
 import time
@@ -10,13 +11,19 @@ from assets.context_tags.call_attempts import wait_seconds
 from assets.context_tags.judgement import UnusableAnswer
 from assets.context_tags.models import ContextSettings
 from resources.api_failure import FAIL, RETRY, SUSPEND, ApiFailure, Verdict, verdict_of
-from resources.errors import ServiceUnavailable, SpendingCapReached
+from resources.errors import ServiceError, ServiceUnavailable, SpendingCapReached
 
 Answer = TypeVar("Answer")
 
 UNUSABLE = "unusable_answer"
-_PASSING = frozenset({"APIConnectionError", "APITimeoutError", "TransportError", "TimeoutException"})
+_PASSING = frozenset(
+    {"APIConnectionError", "APITimeoutError", "RequestError", "TransportError", "TimeoutException"}
+)
 """How clients of such APIs name what may pass, where they share no base class."""
+
+
+class FaultyCall(Exception):
+    """A call raised what is no failure of a call. Only its type is told: its words may quote a text."""
 
 
 class Asking:
@@ -49,7 +56,10 @@ class Asking:
         return self.clock() + 0.8 * self._settings.processing_expiry_seconds
 
     def ask(self, call: Callable[[], Answer], ends_at: float) -> Answer:
-        """What the call gives. No attempt begins after `ends_at`. Raises ApiFailure once it is given up."""
+        """What the call gives. No attempt begins after `ends_at`.
+
+        Raises ApiFailure once it is given up, FaultyCall and our own ServiceErrors at once.
+        """
         failure = ApiFailure(Verdict(RETRY), "out_of_time", "its claim runs out")
         for attempt in range(1, self._settings.attempts + 1):
             if self.is_stopped or self.clock() >= ends_at:
@@ -75,8 +85,8 @@ class Asking:
 def failure_of(error: Exception) -> ApiFailure:
     """Who must act on it. Its own words are dropped where we did not write them: they may quote a text.
 
-    Clients of other makers are known by what their errors share: a `status_code`, or a name that says
-    time-out or connection. Raises the error itself where it is none of these: a fault of the program.
+    Clients of other makers are known by what their errors share: a status, the system's or the JSON parser's
+    class, or a name that says time-out or connection. Raises FaultyCall where it is none of these.
     """
     if isinstance(error, ApiFailure):
         return error
@@ -84,17 +94,29 @@ def failure_of(error: Exception) -> ApiFailure:
     if isinstance(error, UnusableAnswer):
         return ApiFailure(Verdict(FAIL), UNUSABLE, "the answer cannot be used")
     if isinstance(error, SpendingCapReached):
-        verdict = Verdict(FAIL) if error.by_this_call_alone else Verdict(SUSPEND, "BUDGET")
-        return ApiFailure(verdict, "spending_cap", str(error))
-    if isinstance(error, (ServiceUnavailable, TimeoutError, ConnectionError)):
+        return ApiFailure(Verdict(SUSPEND, "BUDGET"), "spending_cap", str(error))
+    if isinstance(error, ServiceUnavailable):
         return ApiFailure(Verdict(RETRY), "unavailable", name)
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int) and not isinstance(status, bool):
+    if isinstance(error, ServiceError):
+        raise error
+    # Before the class: some clients derive all that they raise from OSError.
+    if (status := _status(error)) is not None:
         code, type_ = (_word(getattr(error, attribute, None)) for attribute in ("code", "type"))
-        return ApiFailure(verdict_of(status, code, type_), f"status_{status}", name, status)
-    if any(one.__name__ in _PASSING for one in type(error).__mro__):
+        # Below 400 the provider did not refuse: what it sent could not be read.
+        verdict = verdict_of(status, code, type_) if status >= 400 else Verdict(RETRY)
+        return ApiFailure(verdict, f"status_{status}", name, status)
+    is_passing = isinstance(error, (OSError, json.JSONDecodeError))
+    if is_passing or any(one.__name__ in _PASSING for one in type(error).__mro__):
         return ApiFailure(Verdict(RETRY), "unavailable", name)
-    raise error
+    raise FaultyCall(f"a call raised {name}, which is no failure of a call") from None
+
+
+def _status(error: Exception) -> int | None:
+    for holder in (error, getattr(error, "response", None)):
+        status = getattr(holder, "status_code", None)
+        if isinstance(status, int) and not isinstance(status, bool):
+            return status
+    return None
 
 
 def _word(value: object) -> str | None:

@@ -1,10 +1,10 @@
 """The embedding stage of contexts that were looked at: started at once, asked for in few requests, stored."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from datetime import datetime
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, cast
 
 import psycopg
 
@@ -77,7 +77,7 @@ class EmbeddingStage:
         def embed() -> list[list[float]]:
             self._outcome.embedding_requests += 1
             vectors = self._embeddings.embed(list(texts))
-            if len(vectors) != len(texts):
+            if not _is_one_each(vectors, len(texts)):
                 raise ApiFailure(Verdict(RETRY), "unreadable_answer", "not one vector for each text")
             return vectors
 
@@ -142,6 +142,23 @@ def _in_parts(requests: Sequence[ContextRequest]) -> Iterator[Sequence[ContextRe
     left = iter(requests)
     for texts in EmbeddingResource.requests_of([request.text for request in requests]):
         yield list(islice(left, len(texts)))
+
+
+def _is_one_each(vectors: object, count: int) -> bool:
+    """Whether these are as many lists of something; what is in them is another question (rule 8)."""
+    return _length(vectors) == count and all(
+        _length(one) is not None for one in cast(Sequence[object], vectors)
+    )
+
+
+def _length(value: object) -> int | None:
+    """Of a list, a tuple or an array; None for anything else."""
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__getitem__"):
+        return None
+    try:
+        return len(cast(Sized, value))
+    except TypeError:  # An array without dimensions.
+        return None
 
 
 def _ids(requests: Sequence[ContextRequest]) -> list[int]:

@@ -39,12 +39,12 @@ def store(connection: psycopg.Connection, vectors: Sequence[StoredVector], profi
 
 def vectors(
     connection: psycopg.Connection, context_ids: Collection[int]
-) -> dict[int, tuple[str, list[float]]]:
-    """The stored profile and vector of each that has one."""
+) -> dict[int, tuple[str | None, list[float] | None]]:
+    """The stored profile and vector of each that has a row; either may be NULL in a table of another's."""
     register(connection)
     with connection.cursor(binary=True) as cursor:
         rows = cursor.execute(SQL["vectors"], {"ids": list(context_ids)}).fetchall()
-    return {id_: (profile, vector.to_list()) for id_, profile, vector in rows}
+    return {id_: (profile, None if vector is None else vector.to_list()) for id_, profile, vector in rows}
 
 
 def register(connection: psycopg.Connection) -> None:

@@ -7,7 +7,7 @@ costs only its item.
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assets.context_tags.models import Candidate, Judgement, Selection
@@ -46,8 +46,9 @@ def checked(judgement: Judgement, candidates: Sequence[Candidate]) -> tuple[Judg
     """What may be stored of a judgement, and how many items were dropped for which reason.
 
     `foreign_id`: not among the candidates. `confidence`: not a number from 0 to 1 (none at all is allowed);
-    never clamped. `duplicate`: chosen again with no higher confidence. Never raises, also where a judge of
-    somebody else's making put other things than numbers and texts into it.
+    never clamped. `duplicate`: chosen again with no higher confidence. Other things than numbers and texts in
+    their places are dropped too. Raises TypeError, AttributeError and ValueError where the whole is no
+    judgement, as a judge of somebody else's making may give.
     """
     offered = {candidate.preset.id for candidate in candidates}
     dropped: Counter[str] = Counter()
@@ -61,7 +62,7 @@ def checked(judgement: Judgement, candidates: Sequence[Candidate]) -> tuple[Judg
         else:
             dropped["duplicate"] += keyword_id in kept
             if keyword_id not in kept or _height(selection) > _height(kept[keyword_id]):
-                kept[keyword_id] = selection
+                kept[keyword_id] = Selection(int(keyword_id), _as_float(selection.confidence))
     concepts = _concepts(judgement.unmatched_concepts)
     return Judgement(tuple(kept.values()), concepts, _model(judgement.model)), +dropped
 
@@ -82,7 +83,7 @@ def _selection(item: Any) -> Selection:
         raise UnusableAnswer("a keywordId is not a whole number")
     if not _is_number(confidence):
         raise UnusableAnswer("a confidence is not a number")
-    return Selection(keyword_id, confidence)
+    return Selection(keyword_id, _as_float(confidence))
 
 
 def _is_whole(value: object) -> bool:
@@ -98,11 +99,21 @@ def _is_confidence(value: Any) -> bool:
     return value is None or (_is_number(value) and 0 <= value <= 1)
 
 
+def _as_float(value: float | None) -> float | None:
+    """As a float, since one statement takes no whole numbers beside others; too large a one as infinite."""
+    try:
+        return None if value is None else float(value)
+    except OverflowError:
+        return math.inf
+
+
 def _height(selection: Selection) -> float:
     return -math.inf if selection.confidence is None else selection.confidence
 
 
 def _concepts(values: Sequence[object]) -> tuple[str, ...]:
+    if isinstance(values, str | Mapping):  # Both can be walked through, and neither is a list of concepts.
+        raise TypeError("the concepts are no list")
     texts = (value.strip() for value in values if isinstance(value, str))
     fit = (text for text in texts if text and len(text) <= MOST_CONCEPT_CHARACTERS and is_storable(text))
     return tuple(dict.fromkeys(fit))[:MOST_CONCEPTS]

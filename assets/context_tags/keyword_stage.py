@@ -15,8 +15,8 @@ import psycopg
 
 from assets.context_tags import embedding_store, keyword_store
 from assets.context_tags.asking import Asking
-from assets.context_tags.candidates import PresetMatrix
-from assets.context_tags.judgement import checked
+from assets.context_tags.candidates import PresetMatrix, usable_vector
+from assets.context_tags.judgement import UnusableAnswer, checked
 from assets.context_tags.models import (
     Candidate,
     ContextRequest,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from assets.context_tags.stage_rows import Pool
 
 Vector = Sequence[float]
+Checked = tuple[Judgement, Counter[str]]
 
 
 class Judge(Protocol):
@@ -50,7 +51,6 @@ class Question:
 
     context_id: int
     token: datetime
-    candidates: Sequence[Candidate]
 
 
 class KeywordStage:
@@ -75,13 +75,14 @@ class KeywordStage:
         self._settings = settings
         self._outcome = outcome
         self._waiting: deque[ContextRequest] = deque()
-        self._asked: dict[Future[Judgement], Question] = {}
+        self._asked: dict[Future[Checked], Question] = {}
         self._fault: Exception | None = None
 
     def run(self, requests: Sequence[ContextRequest], vectors: Mapping[int, Vector]) -> None:
         """Judges them all; `vectors` are those at hand, by context id, of the settings' profile.
 
-        Raises what a call raised that is no answer of a provider, once all that was under way is stored.
+        Raises what a call raised that is no failure of a call (`Asking.ask`), once all that was under way is
+        stored.
         """
         self._waiting = deque(requests)
         threads = ThreadPoolExecutor(self._settings.concurrency, thread_name_prefix="judge")
@@ -121,42 +122,55 @@ class KeywordStage:
             id_ = request.context_id
             if id_ not in tokens:
                 continue
-            if id_ not in of_profile:
-                failed[id_] = "profile"
-            elif reason := problem_of(request.text):
+            vector = of_profile.get(id_)
+            if reason := self._problem(id_ in of_profile, vector) or problem_of(request.text):
                 failed[id_] = reason
-            elif not (near := self._candidates(of_profile[id_])):
+            elif vector is None or not (near := self._candidates(vector)):
                 without_call.append(KeywordResult(id_, tokens[id_], Judgement()))
             else:
                 future = threads.submit(self._ask, request.text, near, ends_at)
-                self._asked[future] = Question(id_, tokens[id_], near)
+                self._asked[future] = Question(id_, tokens[id_])
         self._rows.fail({id_: tokens[id_] for id_ in failed}, failed)
         self._store(without_call)
 
-    def _vectors(self, tokens: Iterable[int], at_hand: Mapping[int, Vector]) -> dict[int, Vector]:
-        """Vectors that can be compared with the presets; a context without one cannot be judged (rule 9)."""
+    def _vectors(self, tokens: Iterable[int], at_hand: Mapping[int, Vector]) -> dict[int, Vector | None]:
+        """Vectors of the presets' profile; a context without one cannot be judged (rule 9)."""
         if self._presets.profile != self._settings.profile:
             return {}
-        found = {id_: at_hand[id_] for id_ in tokens if id_ in at_hand}
+        found: dict[int, Vector | None] = {id_: at_hand[id_] for id_ in tokens if id_ in at_hand}
         if missing := [id_ for id_ in tokens if id_ not in found]:
             with self._pool.connection() as connection:
                 stored = embedding_store.vectors(connection, missing)
             found |= {id_: one for id_, (profile, one) in stored.items() if profile == self._presets.profile}
         return found
 
+    def _problem(self, is_of_profile: bool, vector: Vector | None) -> str | None:
+        if not is_of_profile:
+            return "profile"
+        if vector is None:
+            return "no_vector"
+        return "unusable_vector" if usable_vector(vector, self._settings.dimensions) else None
+
     def _candidates(self, vector: Vector) -> list[Candidate]:
         return self._matrix.candidates(vector, self._settings.most_candidates, self._settings.candidate_floor)
 
-    def _ask(self, text: str, candidates: Sequence[Candidate], ends_at: float) -> Judgement:
-        return self._asking.ask(lambda: self._judge.select(text, candidates), ends_at)
+    def _ask(self, text: str, candidates: Sequence[Candidate], ends_at: float) -> Checked:
+        def select() -> Checked:
+            judgement = self._judge.select(text, candidates)
+            try:
+                return checked(judgement, candidates)
+            except (TypeError, AttributeError, ValueError):
+                raise UnusableAnswer("the judge gave no judgement") from None
 
-    def _settle(self, done: Iterable[tuple[Future[Judgement], Question]]) -> None:
+        return self._asking.ask(select, ends_at)
+
+    def _settle(self, done: Iterable[tuple[Future[Checked], Question]]) -> None:
         results: list[KeywordResult] = []
         failed: dict[int, tuple[datetime, str]] = {}
         dropped: Counter[str] = Counter()
         for future, question in done:
             try:
-                judgement, unusable = checked(future.result(), question.candidates)
+                judgement, unusable = future.result()
             except ApiFailure as failure:
                 self._failed(question, failure, failed)
             except Exception as fault:

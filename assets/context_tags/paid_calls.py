@@ -56,13 +56,18 @@ class PaidCalls:
         return self._gate.is_probe
 
     def _paid(
-        self, schema: str, most_tokens: tuple[int, int], call: Callable[[], tuple[Answer, Usage]]
+        self,
+        schema: str,
+        most_tokens: tuple[int, int],
+        call: Callable[[], tuple[Answer, Usage]],
+        has_parts: bool = False,
     ) -> Answer:
         """What the call gives; `most_tokens` of input and output. Raises ApiFailure.
 
+        `has_parts`: it can be asked in halves, so where it alone costs more than the cap, it is refused.
         What was not answered and may have been charged stays reserved until the day ends.
         """
-        reservation = self._reserve(*most_tokens)
+        reservation = self._reserve(*most_tokens, has_parts)
         self._gate.asks()
         try:
             answer, usage = call()
@@ -75,7 +80,7 @@ class PaidCalls:
         self._end(schema, reservation, usage)
         return answer
 
-    def _reserve(self, input_tokens: int, output_tokens: int) -> Reservation:
+    def _reserve(self, input_tokens: int, output_tokens: int, has_parts: bool) -> Reservation:
         """Where the day's cap has no room, calls of ours that are under way may still give some back."""
         with self._turn:
             while True:
@@ -84,10 +89,10 @@ class PaidCalls:
                         self._connection, self._model, input_tokens, output_tokens, self._cap_usd
                     )
                 except SpendingCapReached as reached:
-                    if reached.by_this_call_alone:
+                    if reached.by_this_call_alone and has_parts:
                         verdict = Verdict(FAIL)
                         raise ApiFailure(verdict, "costs_more_than_the_cap", str(reached)) from None
-                    if not self._under_way:
+                    if reached.by_this_call_alone or not self._under_way:
                         self._gate.shut(BUDGET, str(reached))
                         raise ApiFailure(Verdict(SUSPEND, BUDGET), BUDGET, str(reached)) from None
                     self._turn.wait()
@@ -148,7 +153,12 @@ class PaidEmbeddings(PaidCalls):
     def embed(self, texts: list[str]) -> list[list[float]]:
         """One vector a text as the API gave it, unchecked. Raises ApiFailure."""
         most_tokens = (self._embeddings.most_input_tokens(texts), 0)
-        return self._paid("embedding", most_tokens, lambda: self._embeddings.embed_unchecked(texts))
+        return self._paid(
+            "embedding",
+            most_tokens,
+            lambda: self._embeddings.embed_unchecked(texts),
+            has_parts=len(texts) > 1,
+        )
 
 
 class PaidJudge(PaidCalls):

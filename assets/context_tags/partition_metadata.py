@@ -39,6 +39,7 @@ def keywords_metadata(day: DayCounts, outcome: Outcome, usage: Usage, seconds: f
         "items_failed": day.failed,
         "requests": day.requests,
         "cancelled": day.cancelled,
+        "without_state": day.without_state,
         "texts_kept": day.with_text,
         "pass_tagged": len(outcome.tagged),
         "pass_without_keywords": len(outcome.without_keywords),

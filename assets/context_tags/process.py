@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from assets.context_tags import state_store
 from assets.context_tags.asking import Asking
+from assets.context_tags.candidates import usable_vector
 from assets.context_tags.embedding_stage import Embeddings, EmbeddingStage
 from assets.context_tags.keyword_stage import Judge, KeywordStage
 from assets.context_tags.models import (
@@ -46,6 +47,7 @@ __all__ = [
     "Preset",
     "PresetSnapshot",
     "Selection",
+    "UnusablePresets",
     "process_contexts",
 ]
 
@@ -55,6 +57,10 @@ STARTABLE = frozenset({Status.PENDING, Status.PROCESSING})
 
 class NoPresets(ServiceError):
     """There is no preset to judge with, which would look like texts that fit no keyword."""
+
+
+class UnusablePresets(ServiceError):
+    """Presets have a vector that no text's can be compared with; the message names their ids."""
 
 
 def process_contexts(
@@ -71,10 +77,11 @@ def process_contexts(
     """What became of the requests; of two with one id the last counts.
 
     `wait` (seconds) is called between attempts. Calls that fail never raise: see `Outcome`. Raises NoPresets
-    before anything is done, psycopg's errors where the database is lost (what was started then expires),
-    and a fault of `embeddings` or `judge` that is no failure of a call.
+    and UnusablePresets before anything is done, psycopg's errors where the database is lost (what was started
+    then expires), and FaultyCall where `embeddings` or `judge` raise what is no failure of a call.
     """
     presets = offered(presets)
+    _refuse_unusable(presets, settings.dimensions)
     if not presets.presets:
         raise NoPresets(
             "no active keyword preset of the current profile is stored: run keyword_presets first"
@@ -109,6 +116,16 @@ def offered(presets: PresetSnapshot) -> PresetSnapshot:
     return replace(
         presets, presets=tuple(preset for preset, _ in kept), vectors=tuple(vector for _, vector in kept)
     )
+
+
+def _refuse_unusable(presets: PresetSnapshot, dimensions: int) -> None:
+    pairs = zip(presets.presets, presets.vectors, strict=True)
+    bad = [preset.id for preset, vector in pairs if usable_vector(vector, dimensions)]
+    if bad:
+        raise UnusablePresets(
+            f"the presets {bad} have no usable vector of {dimensions} dimensions: empty their column "
+            "embedding and run keyword_presets"
+        )
 
 
 def startable(

@@ -31,7 +31,11 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class DayCounts:
-    """The requests of a day, and where their contexts stand. `with_text`: whose text is still kept."""
+    """The requests of a day, and where their contexts stand.
+
+    with_text: whose text is still kept. without_state: whose context the application has not made, or not
+    any more: these were left alone.
+    """
 
     requests: int = 0
     waiting: int = 0
@@ -40,6 +44,7 @@ class DayCounts:
     failed: int = 0
     cancelled: int = 0
     with_text: int = 0
+    without_state: int = 0
 
 
 def accept(
@@ -106,8 +111,10 @@ def handle_without_text(connection: psycopg.Connection) -> int:
 
 
 def forget(connection: psycopg.Connection) -> int:
-    """How many texts were forgotten: both stages are final, or they were posted more than 24 hours ago."""
-    return len(connection.execute(SQL["forget"]).fetchall())
+    """How many texts were forgotten: both stages are final, or they were taken more than 24 hours ago."""
+    with connection.transaction():
+        ids = [id_ for (id_,) in connection.execute(SQL["lock_forgettable"])]
+        return len(connection.execute(SQL["forget"], {"ids": ids}).fetchall()) if ids else 0
 
 
 def overdue_texts(connection: psycopg.Connection) -> int:

@@ -20,9 +20,17 @@ _FAIL = {Stage.EMBEDDING: "fail_embedding", Stage.KEYWORD: "fail_keyword"}
 
 
 def states(connection: psycopg.Connection, context_ids: Collection[int]) -> dict[int, ContextState]:
-    """Where these stand at the moment, without a lock; a context without a row is not in it."""
+    """Where these stand at the moment, without a lock; a context without a row is not in it.
+
+    Nor is one with a status that is none, NULL for example: nothing of it may be started.
+    """
+    known = frozenset(Status)
     rows = connection.execute(SQL["states"], {"ids": list(context_ids)})
-    return {id_: ContextState(Status(embedding), Status(keyword)) for id_, embedding, keyword in rows}
+    return {
+        id_: ContextState(Status(embedding), Status(keyword))
+        for id_, embedding, keyword in rows
+        if embedding in known and keyword in known
+    }
 
 
 def start(

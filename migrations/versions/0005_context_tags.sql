@@ -8,13 +8,15 @@ CREATE TABLE granary.context_request (
     text_hmac    text NOT NULL,
     place_meta   jsonb,
     requested_at timestamptz NOT NULL,
-    handled_at   timestamptz
+    handled_at   timestamptz,
+    text_since   timestamptz,
+    CHECK (text IS NULL OR text_since IS NOT NULL)
 );
 COMMENT ON TABLE granary.context_request IS
-    'The inbox of context_tags. text and place_meta are null once both stages are final, and after a day in any case.';
+    'The inbox of context_tags. text and place_meta are null once both stages are final, and a day after text_since in any case.';
 CREATE INDEX context_request_waiting ON granary.context_request (requested_at)
     WHERE handled_at IS NULL OR handled_at < requested_at;
-CREATE INDEX context_request_with_text ON granary.context_request (requested_at) WHERE text IS NOT NULL;
+CREATE INDEX context_request_with_text ON granary.context_request (text_since) WHERE text IS NOT NULL;
 CREATE INDEX context_request_by_user ON granary.context_request (user_id);
 CREATE INDEX context_request_by_time ON granary.context_request (requested_at);
 

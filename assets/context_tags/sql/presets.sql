@@ -7,8 +7,11 @@ SELECT pg_advisory_xact_lock(hashtext('ai.keyword_preset'));
 SELECT id FROM ai.keyword_preset ORDER BY id FOR UPDATE;
 
 -- name: stored
-SELECT id, code, display_name, category, description, examples, visibility,
-       CASE WHEN embedding IS NOT NULL THEN embedding_profile END, is_active, version
+-- The contract lets description, examples, visibility, is_active and version be NULL; no file says the like, so that
+-- a file that names the preset differs from it and is written.
+SELECT id, code, display_name, category, coalesce(description, ''), array_remove(coalesce(examples, '{}'), NULL),
+       coalesce(visibility, ''), CASE WHEN embedding IS NOT NULL THEN embedding_profile END,
+       coalesce(is_active, false), coalesce(version, 0)
 FROM ai.keyword_preset ORDER BY id;
 
 -- name: free_codes
@@ -42,7 +45,8 @@ SELECT EXISTS (SELECT FROM ai.keyword_preset WHERE is_active AND visibility <> '
                   AND embedding IS NOT NULL AND embedding_profile = %(profile)s);
 
 -- name: snapshot
-SELECT id, code, display_name, category, description, examples, visibility, version, embedding
+SELECT id, code, display_name, category, coalesce(description, ''), array_remove(coalesce(examples, '{}'), NULL),
+       visibility, coalesce(version, 0), embedding
 FROM ai.keyword_preset
 WHERE is_active AND visibility <> 'BLOCKED' AND embedding IS NOT NULL AND embedding_profile = %(profile)s
 ORDER BY id;

@@ -12,15 +12,17 @@ WITH made AS (
 -- Another text than before is taken only while a stage of the context is PENDING. The time of each attempt is
 -- later than that of the one before and than its end, also where this statement waited for either.
 INSERT INTO granary.context_request AS known
-    (context_id, user_id, record_id, text, text_hmac, place_meta, requested_at)
-VALUES (%(context_id)s, %(user_id)s, %(record_id)s, %(text)s, %(text_hmac)s, %(place_meta)s, granary.now())
+    (context_id, user_id, record_id, text, text_hmac, place_meta, requested_at, text_since)
+VALUES (%(context_id)s, %(user_id)s, %(record_id)s, %(text)s, %(text_hmac)s, %(place_meta)s, granary.now(),
+        granary.now())
 ON CONFLICT (context_id) DO UPDATE
-SET (user_id, record_id, text, text_hmac, place_meta) = (
+SET (user_id, record_id, text, text_hmac, place_meta, text_since) = (
         SELECT CASE WHEN taken THEN excluded.user_id ELSE known.user_id END,
                CASE WHEN taken THEN excluded.record_id ELSE known.record_id END,
                CASE WHEN taken THEN excluded.text ELSE known.text END,
                CASE WHEN taken THEN excluded.text_hmac ELSE known.text_hmac END,
-               CASE WHEN taken THEN excluded.place_meta ELSE known.place_meta END
+               CASE WHEN taken THEN excluded.place_meta ELSE known.place_meta END,
+               CASE WHEN taken THEN excluded.text_since ELSE known.text_since END
         FROM (SELECT known.text_hmac = excluded.text_hmac OR NOT EXISTS (
                   SELECT FROM ai.context_ai_state AS state
                   WHERE state.context_id = excluded.context_id
@@ -70,25 +72,32 @@ UPDATE granary.context_request AS request SET handled_at = greatest(granary.now(
 FROM cleared WHERE request.context_id = cleared.context_id AND request.text IS NULL
 RETURNING request.context_id;
 
+-- name: lock_forgettable
+-- The beginning of `forget`. What comes of a wait for a row is judged by the states as they were before it, in
+-- which a text for a redo is still one of a context that is over: so the next statement looks at them anew.
+SELECT request.context_id FROM granary.context_request AS request
+LEFT JOIN ai.context_ai_state AS state USING (context_id)
+WHERE request.text IS NOT NULL
+  AND (request.text_since < granary.now() - interval '24 hours'
+       OR (state.embedding_status IN ('COMPLETED', 'FAILED', 'CANCELLED')
+           AND state.keyword_status IN ('COMPLETED', 'FAILED', 'CANCELLED')))
+ORDER BY request.context_id FOR UPDATE OF request;
+
 -- name: forget
-WITH done AS MATERIALIZED (
-    SELECT request.context_id FROM granary.context_request AS request
-    LEFT JOIN ai.context_ai_state AS state USING (context_id)
-    WHERE request.text IS NOT NULL
-      AND (request.requested_at < granary.now() - interval '24 hours'
-           OR (state.embedding_status IN ('COMPLETED', 'FAILED', 'CANCELLED')
-               AND state.keyword_status IN ('COMPLETED', 'FAILED', 'CANCELLED')))
-    ORDER BY request.context_id FOR UPDATE OF request
-)
-UPDATE granary.context_request AS request SET text = NULL, place_meta = NULL
-FROM done WHERE request.context_id = done.context_id
-RETURNING request.context_id;
+UPDATE granary.context_request AS forgotten SET text = NULL, place_meta = NULL
+FROM granary.context_request AS request LEFT JOIN ai.context_ai_state AS state USING (context_id)
+WHERE forgotten.context_id = request.context_id AND request.context_id = ANY(%(ids)s::bigint[])
+  AND request.text IS NOT NULL
+  AND (request.text_since < granary.now() - interval '24 hours'
+       OR (state.embedding_status IN ('COMPLETED', 'FAILED', 'CANCELLED')
+           AND state.keyword_status IN ('COMPLETED', 'FAILED', 'CANCELLED')))
+RETURNING forgotten.context_id;
 
 -- name: overdue_texts
 SELECT count(*) FROM granary.context_request AS request
 LEFT JOIN ai.context_ai_state AS state USING (context_id)
 WHERE request.text IS NOT NULL
-  AND (request.requested_at < granary.now() - interval '24 hours'
+  AND (request.text_since < granary.now() - interval '24 hours'
        OR (request.handled_at >= request.requested_at
            AND state.embedding_status IN ('COMPLETED', 'FAILED', 'CANCELLED')
            AND state.keyword_status IN ('COMPLETED', 'FAILED', 'CANCELLED')));
@@ -101,7 +110,8 @@ SELECT wanted.day, count(request.context_id),
        count(*) FILTER (WHERE state.keyword_status = 'COMPLETED'),
        count(*) FILTER (WHERE 'FAILED' IN (state.embedding_status, state.keyword_status)),
        count(*) FILTER (WHERE 'CANCELLED' IN (state.embedding_status, state.keyword_status)),
-       count(request.text)
+       count(request.text),
+       count(request.context_id) FILTER (WHERE state.context_id IS NULL)
 FROM unnest(%(days)s::date[]) AS wanted (day)
 LEFT JOIN granary.context_request AS request
     ON request.requested_at >= wanted.day::timestamp AT TIME ZONE 'UTC'

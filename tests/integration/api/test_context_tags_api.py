@@ -47,7 +47,7 @@ def test_a_posted_text_waits_in_the_inbox(contexts: TestClient, connection: psyc
     answered = contexts.post(PROCESS, json=body(placeMeta=place))
     assert (answered.status_code, answered.content) == (202, b"")
     (row,) = rows(connection)
-    assert row.pop("requested_at") is not None
+    assert row.pop("requested_at") == row.pop("text_since") is not None
     assert row == {
         "context_id": 7,
         "user_id": 70,

@@ -1,16 +1,18 @@
 """Calls that fail: what may pass, what is about one context, what hits everyone, what is a fault of ours."""
 
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 
-from assets.context_tags.asking import Asking
+from assets.context_tags.asking import Asking, FaultyCall
 from assets.context_tags.judgement import UnusableAnswer
 from assets.context_tags.process import Judgement
 from resources.api_failure import FAIL, RETRY, SUSPEND, ApiFailure, Verdict
+from resources.errors import SpendingCapReached
 from resources.openai_api import ApiUnavailable
 from tests.integration.context_tags.scenes import TEXT, Core, Embeddings, Judge, Pool, axis, request, run
 
@@ -44,6 +46,8 @@ def suspending() -> list[Exception]:
         *(ApiFailure(Verdict(SUSPEND, why), why, "status 40x", 401) for why in ("AUTH", "QUOTA", "MODEL")),
         StatusOfAnotherClient(401),
         StatusOfAnotherClient(403),
+        SpendingCapReached("no room"),
+        SpendingCapReached("no room at all", by_this_call_alone=True),
     ]
 
 
@@ -215,18 +219,32 @@ def test_rule_16_a_call_whose_further_attempts_were_cut_off_is_left_and_not_hand
     assert set(core.states().values()) == {("COMPLETED", "PROCESSING")}
 
 
-def test_a_fault_of_the_program_is_raised_once_what_was_under_way_is_stored(core: Core, pool: Pool) -> None:
+def test_a_fault_of_the_program_is_raised_without_its_words_once_what_was_under_way_is_stored(
+    core: Core, pool: Pool
+) -> None:
     core.add(1, 2)
     both = threading.Barrier(2)
 
     def break_(text: str) -> None:
         both.wait(10)
         if text == "글 1":
-            raise ZeroDivisionError
+            raise ZeroDivisionError(TEXT)
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(FaultyCall, match="ZeroDivisionError") as fault:
         run(pool, request(1, "글 1"), request(2, "글 2"), judge=Judge(on_call=break_), concurrency=2)
+    assert TEXT not in "".join(traceback.format_exception(fault.value))
     assert core.states() == {1: ("COMPLETED", "PROCESSING"), 2: DONE}
+
+
+def test_a_fault_of_the_program_in_the_embedding_stage_is_raised_without_its_words(
+    core: Core, pool: Pool
+) -> None:
+    core.add(1, 2)
+    embeddings = Embeddings(on_call=raising(KeyError(TEXT)))
+    with pytest.raises(FaultyCall, match="KeyError") as fault:
+        run(pool, 1, 2, embeddings=embeddings)
+    assert TEXT not in "".join(traceback.format_exception(fault.value))
+    assert (len(embeddings.asked), set(core.states().values())) == (1, {("PROCESSING", "PENDING")})
 
 
 def test_rule_19_no_text_is_told_whatever_goes_wrong(

@@ -65,7 +65,8 @@ def test_a_worker_that_was_replaced_stores_nothing(connect: Callable[..., Connec
     assert all_rows(slow, "ai.context_embedding") == []
     assert store(quick, made_vector(1, second.token)) == {1}
     assert store(slow, made_vector(1, first.token, (0.0, 1.0))) == set()
-    assert embedding_store.vectors(slow, [1])[1][1][:2] == [1.0, 0.0]
+    stored = embedding_store.vectors(slow, [1])[1][1]
+    assert stored is not None and stored[:2] == [1.0, 0.0]
 
 
 def test_a_token_that_is_off_by_a_microsecond_is_none(connection: Connection) -> None:

@@ -18,12 +18,13 @@ from tests.integration.context_tags.paid_runs import (
     EMBEDDING_MODEL,
     Paid,
     chat_resource,
+    embedding_resource,
     inbox_run,
     near_presets,
     post,
     text_of,
 )
-from tests.integration.context_tags.scenes import PRESETS, Core, Pool
+from tests.integration.context_tags.scenes import PRESETS, Core, Judge, Pool
 from tests.integration.stand_ins import StandIn
 
 CANDIDATES = [Candidate(preset, 0.9) for preset in PRESETS]
@@ -168,15 +169,47 @@ def test_a_cap_without_room_shuts_the_budget_gate_and_asks_nothing(
     assert gates == [{"model": EMBEDDING_MODEL, "reason": "BUDGET"}]
 
 
-def test_a_call_that_alone_costs_more_than_a_day_may_fails_its_context(
+@pytest.mark.parametrize(
+    ("cap", "model", "states"),
+    [
+        ("0.001", CHAT_MODEL, {("COMPLETED", "PROCESSING"), ("COMPLETED", "PENDING")}),
+        ("0.0000001", EMBEDDING_MODEL, {("PROCESSING", "PENDING")}),
+    ],
+)
+def test_rule_16_a_cap_below_the_most_of_one_call_shuts_the_gate_and_fails_no_context(
+    core: Core,
+    pool: Pool,
+    connection: psycopg.Connection,
+    api: StandIn,
+    cap: str,
+    model: str,
+    states: set[tuple[str, str]],
+) -> None:
+    ids = range(1, 6)
+    core.add(*ids)
+    post(connection, *ids)
+    paid = Paid(connection, api.url, cap_usd=Decimal(cap))
+    outcome = inbox_run(pool, paid.embeddings, paid.judge, settings={"concurrency": 2}).run()
+    assert isinstance(outcome.stopped_by, ApiFailure) and outcome.stopped_by.verdict.reason == "BUDGET"
+    assert (outcome.failed, outcome.left, set(core.states().values())) == ({}, set(ids), states)
+    gates = core.rows("SELECT model, reason FROM granary.api_gate")
+    assert gates == [{"model": model, "reason": "BUDGET"}]
+    assert money(core)[1] == 0
+
+
+def test_rule_15_texts_that_cost_more_than_the_cap_together_are_asked_about_in_parts(
     core: Core, pool: Pool, connection: psycopg.Connection, api: StandIn
 ) -> None:
-    core.add(1)
-    post(connection, 1)
-    paid = Paid(connection, api.url, cap_usd=Decimal("0.001"))
-    outcome = inbox_run(pool, paid.embeddings, paid.judge).run()
-    assert (outcome.failed, core.state(1)) == ({1: "costs_more_than_the_cap"}, ("COMPLETED", "FAILED"))
-    assert core.rows("SELECT * FROM granary.api_gate") == []
+    core.add(*range(1, 5))
+    texts = {id_: f"{id_} " + "가" * 4_000 for id_ in range(1, 5)}
+    for id_, text in texts.items():
+        post(connection, id_, text=text)
+    resource = embedding_resource(api.url)
+    most = resource.priced_model.most_it_can_cost_usd(resource.most_input_tokens(list(texts.values())), 0)
+    paid = Paid(connection, api.url, cap_usd=most * Decimal("0.9"))
+    outcome = inbox_run(pool, paid.embeddings, Judge()).run()
+    assert (outcome.failed, outcome.embedded) == ({}, set(texts))
+    assert len(ledger(api)) == 2 and core.rows("SELECT * FROM granary.api_gate") == []
 
 
 @pytest.mark.parametrize("content", ["refusal", "content_filter"])

@@ -250,8 +250,10 @@ def test_days_are_counted_as_they_stand(connect: Connect) -> None:
     days = [date(2026, 2, 28), date(2026, 3, 1), date(2026, 3, 2)]
     assert request_store.counts_by_day(connection, days) == {
         days[0]: DayCounts(),
-        days[1]: DayCounts(requests=6, waiting=1, embedded=2, tagged=1, failed=2, cancelled=1, with_text=3),
-        days[2]: DayCounts(requests=1, waiting=1, with_text=1),
+        days[1]: DayCounts(
+            requests=6, waiting=1, embedded=2, tagged=1, failed=2, cancelled=1, with_text=3, without_state=2
+        ),
+        days[2]: DayCounts(requests=1, waiting=1, with_text=1, without_state=1),
     }
 
 
@@ -278,7 +280,7 @@ def test_the_longest_text_in_four_byte_characters_is_stored_whole(connection: Co
 def test_looking_for_requests_that_wait_uses_its_index(connection: Connection) -> None:
     connection.execute(
         "INSERT INTO granary.context_request SELECT id, 1, 1, 'kept', 'h', NULL, now() - interval '1 day',"
-        " now() FROM generate_series(1, 5000) AS id"
+        " now(), now() FROM generate_series(1, 5000) AS id"
     )
     connection.execute("ANALYZE granary.context_request")
     for statement in ("waiting", "days_waiting", "handle_without_text"):

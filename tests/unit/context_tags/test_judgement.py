@@ -109,6 +109,20 @@ def test_a_confidence_outside_zero_to_one_drops_its_item_and_is_not_clamped(conf
     assert dropped == {"confidence": 1}
 
 
+def test_rule_11_confidences_are_of_one_kind_whether_read_or_given() -> None:
+    read = read_judgement(
+        answer({"keywordId": 101, "confidence": 1}, {"keywordId": 201, "confidence": 0.9}), "m"
+    )
+    assert [type(one.confidence) for one in read.selected] == [float, float]
+    given, _ = checked(Judgement((Selection(101, 0), Selection(201, 0.5))), OFFERED)
+    assert [type(one.confidence) for one in given.selected] == [float, float]
+
+
+def test_rule_11_a_confidence_that_no_float_holds_drops_its_item() -> None:
+    read = read_judgement(answer({"keywordId": 101, "confidence": 10**400}), "m")
+    assert checked(read, OFFERED) == (Judgement((), (), "m"), Counter({"confidence": 1}))
+
+
 def test_the_bounds_and_no_confidence_at_all_are_kept() -> None:
     assert kept(Selection(101, 0), Selection(201, 1), Selection(301)) == (
         [(101, 0), (201, 1), (301, None)],
