@@ -1,6 +1,7 @@
 """Arithmetic on the arrays of a catalogue."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,18 @@ def decayed(weights: ArrayLike, ages_days: ArrayLike, half_life_days: float) -> 
         raise ValueError("a half-life is longer than nothing")
     ages = np.maximum(np.asarray(ages_days, dtype=np.float64), 0.0)
     return np.asarray(weights, dtype=np.float64) * np.exp2(-ages / half_life_days)
+
+
+def once_each(catalogue: Catalogue) -> Catalogue:
+    """The first row of each product; the catalogue itself where no product has two."""
+    known = catalogue.product_ids
+    if bool(np.all(known[1:] > known[:-1])):  # as a store reads them
+        return catalogue
+    _, first = np.unique(known, return_index=True)
+    if len(first) == len(known):
+        return catalogue
+    rows = np.sort(first)
+    return Catalogue(*(getattr(catalogue, one.name)[rows] for one in fields(Catalogue)))
 
 
 def rows_of(catalogue: Catalogue, product_ids: Sequence[int]) -> NDArray[np.intp]:

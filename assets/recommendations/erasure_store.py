@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psycopg
 
+from assets.recommendations.member_store import lock_member
 from resources.named_sql import read_statements
 
 SQL = read_statements(Path(__file__).parent / "sql" / "erasure.sql")
@@ -28,6 +29,7 @@ def erase_member(connection: psycopg.Connection, member_id: int) -> Erased:
     A run that is checking or ranking the member stores nothing afterwards: its lease or claim is gone.
     """
     with connection.transaction():
+        lock_member(connection, member_id)
         return Erased(
             **{
                 name: connection.execute(statement, {"member_id": member_id}).rowcount

@@ -4,6 +4,8 @@ import hashlib
 
 MOST_CHARACTERS = 6_000
 """Far below what an embedding model takes. The free text comes last and is what is cut."""
+TEXT_VERSION = "1"
+"""Another one wherever `embedded_text` gives another text for the same product: all are compared anew."""
 
 
 def embedded_text(name: str, category: str, text: str) -> str:

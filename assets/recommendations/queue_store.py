@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 from psycopg import errors
 
+from assets.recommendations.member_store import lock_member
 from assets.recommendations.models import GenerationType, QueueItem, Ranked
 from resources.named_sql import read_statements
 
@@ -67,10 +68,13 @@ def renew(
 def succeed(connection: psycopg.Connection, item: QueueItem, claimed_by: str, rows: Sequence[Ranked]) -> bool:
     """Replaces the member's set by the rows, best first.
 
-    False where the item is not the run's, or not of this type, any more: then nothing is stored.
+    False where the item is not the run's, or not of this type, any more, or where the rows are profiled and
+    the member has opted out: then nothing is stored.
     """
+    is_profiled = any(row.candidate_generation_type != GenerationType.G0 for row in rows)
     with connection.transaction():
-        if not _finish(connection, item, claimed_by, "SUCCEEDED", None):
+        lock_member(connection, item.member_id)
+        if not _finish(connection, item, claimed_by, "SUCCEEDED", None, is_profiled):
             return False
         connection.execute(SQL["delete_recommended"], {"member_id": item.member_id})
         added = {
@@ -124,7 +128,12 @@ def counts_by_day(connection: psycopg.Connection, days: Sequence[date]) -> list[
 
 
 def _finish(
-    connection: psycopg.Connection, item: QueueItem, claimed_by: str, status: str, error: str | None
+    connection: psycopg.Connection,
+    item: QueueItem,
+    claimed_by: str,
+    status: str,
+    error: str | None,
+    is_profiled: bool = False,
 ) -> bool:
     parameters = {
         "id": item.id,
@@ -132,6 +141,7 @@ def _finish(
         "wanted": item.wanted.value,
         "status": status,
         "error": error,
+        "is_profiled": is_profiled,
     }
     return connection.execute(SQL["finish"], parameters).fetchone() is not None
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.recommendations.catalogue import UNKNOWN, decayed, rows_of
+from assets.recommendations.catalogue import UNKNOWN, decayed, once_each, rows_of
 from assets.recommendations.models import (
     Catalogue,
     Event,
@@ -36,13 +36,16 @@ Rows = NDArray[np.intp]
 def rank(catalogue: Catalogue, member: MemberHistory, now: datetime, size: int = 20) -> list[Ranked]:
     """At most `size` products, best first: those of the wanted type, then of each colder one (README).
 
-    Each product once, and none that is inactive or was bought in the 30 days before `now`. The same data
-    gives the same list, whatever the order of its rows; equal scores go by product id. A member without
-    events, or who opted out, gets G0. Raises ValueError for a naive `now`.
+    Each product once, by its first row, and none that is inactive or was bought in the 30 days before
+    `now`. The same data gives the same list, whatever the order of its rows; equal scores go by product id.
+    A member without events, or who opted out, gets G0. Raises ValueError for a naive `now`.
     """
     if now.utcoffset() is None:
         raise ValueError("a time without a zone")
+    if not len(catalogue.product_ids):
+        return []
     now = now.astimezone(UTC)
+    catalogue = once_each(catalogue)
     free = catalogue.is_active.copy()
     free[_bought(catalogue, member.events, now)] = False
     # Where nothing is known, or may be used, the two warm types have no candidates.
@@ -97,7 +100,8 @@ def _candidates(
     if kind is GenerationType.G1:
         free = free & _in_top_categories(catalogue.categories, interest)
     rows = np.flatnonzero(free)
-    return rows, catalogue.popularity[rows]
+    popularity = catalogue.popularity[rows]
+    return rows, np.where(np.isnan(popularity), 0.0, popularity)
 
 
 def _near(vectors: NDArray[np.float32], interest: Floats, free: Flags, most: int) -> tuple[Rows, Floats]:

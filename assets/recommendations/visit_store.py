@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from assets.recommendations.member_store import lock_member
 from assets.recommendations.schedule import MOST_AHEAD, OFFSETS
 from resources.named_sql import read_statements
 
@@ -73,9 +74,11 @@ def waiting(connection: psycopg.Connection, at_most: int = 1_000) -> int:
 def opt_out(connection: psycopg.Connection, member_id: int) -> bool:
     """True if the member had not refused profiling before; what it made of them is gone with this.
 
-    Their open item asks for what everybody gets, and a run that is ranking them stores nothing.
+    Their open item asks for what everybody gets, and a run that is ranking them stores nothing. Waits for
+    one that is storing.
     """
     with connection.transaction():
+        lock_member(connection, member_id)
         is_new = connection.execute(SQL["opt_out"], {"member_id": member_id}).fetchone() is not None
         connection.execute(SQL["ask_for_everybodys"], {"member_id": member_id})
         connection.execute(SQL["forget_profiled"], {"member_id": member_id})

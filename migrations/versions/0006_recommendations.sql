@@ -9,24 +9,31 @@ CREATE TABLE rec.product (
     category   text NOT NULL,
     text       text NOT NULL,
     is_active  boolean NOT NULL DEFAULT true,
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    source_hash text NOT NULL GENERATED ALWAYS AS (md5(md5(name) || md5(category) || md5(text))) STORED
 );
-COMMENT ON TABLE rec.product IS 'Written by the application.';
+COMMENT ON TABLE rec.product IS 'Written by the application, but for the hash.';
+COMMENT ON COLUMN rec.product.source_hash IS
+    'What has changed is found by it, and no text read: of 100,000 products each minute.';
 
 CREATE TABLE rec.product_embedding (
     product_id bigint PRIMARY KEY REFERENCES rec.product ON DELETE CASCADE,
     embedding  vector(1536) NOT NULL,
     profile    varchar(100) NOT NULL,
     text_hash  text NOT NULL,
-    updated_at timestamptz NOT NULL
+    updated_at timestamptz NOT NULL,
+    source_hash text
 );
+COMMENT ON COLUMN rec.product_embedding.source_hash IS
+    'The version of what is embedded, and the product''s hash then; NULL: its text is compared.';
 
 CREATE TABLE rec.product_refusal (
     product_id bigint PRIMARY KEY REFERENCES rec.product ON DELETE CASCADE,
     profile    varchar(100) NOT NULL,
     text_hash  text NOT NULL,
     code       text NOT NULL,
-    refused_at timestamptz NOT NULL
+    refused_at timestamptz NOT NULL,
+    source_hash text
 );
 COMMENT ON TABLE rec.product_refusal IS
     'A text that the model does not take is not asked about again, until it is another.';

@@ -26,10 +26,12 @@ RETURNING id;
 
 -- name: finish
 -- The type is part of the claim: see ask_for_everybodys.
-UPDATE rec.queue_item
+UPDATE rec.queue_item AS item
 SET status = %(status)s, finished_at = granary.now(), lease_until = NULL, error = %(error)s
 WHERE id = %(id)s AND status = 'RUNNING' AND claimed_by = %(claimed_by)s
   AND candidate_generation_type = %(wanted)s
+  AND NOT (%(is_profiled)s
+           AND EXISTS (SELECT FROM rec.member_opt_out AS refused WHERE refused.member_id = item.member_id))
 RETURNING id;
 
 -- name: delete_recommended

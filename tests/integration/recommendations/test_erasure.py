@@ -1,5 +1,6 @@
 """A member is erased, or refuses profiling, before, between and while others work on the member."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from assets.recommendations.erasure_store import Erased, erase_member
+from assets.recommendations.member_store import lock_member
 from assets.recommendations.models import Catalogue, GenerationType, MemberHistory, Ranked
+from assets.recommendations.product_store import history
 from assets.recommendations.queue_store import pick, requeue_failed, succeed
 from assets.recommendations.recommend import Recommender
 from assets.recommendations.trigger_check import check_triggers, finalised
@@ -244,6 +247,80 @@ def test_an_item_picked_again_by_the_same_run_is_not_finished_by_what_was_read_b
     assert before.id == after.id
     assert not succeed(noon, before, "run-1", a_set([1], G2))
     assert succeed(noon, after, "run-1", a_set([1]))
+
+
+def test_an_item_picked_while_profiling_is_refused_stores_nothing_profiled(connect: Connect) -> None:
+    noon, other = connect(at=at(NOON)), connect(at=at(NOON))
+    noon.execute("BEGIN")
+    assert opt_out(noon, 1)
+    an_item(other, 1)
+    (item,) = pick(other, "run-1", 1, 300)
+    with waiting_for(noon, connect(), lambda: succeed(other, item, "run-1", a_set([1], G2))) as result:
+        noon.execute("COMMIT")
+    assert result == [False]
+    assert (recommended(noon, 1), items(noon)[0]["status"]) == ([], "RUNNING")
+    assert succeed(other, item, "run-1", a_set([1]))
+
+
+@pytest.mark.parametrize("change", [opt_out, erase_member])
+def test_what_a_member_did_is_read_before_a_change_or_after_it(
+    connect: Connect, change: Callable[[psycopg.Connection, int], object]
+) -> None:
+    noon, other = connect(at=at(NOON)), connect(at=at(NOON))
+    an_event(noon, 1, 5)
+    noon.execute("BEGIN")
+    change(noon, 1)
+    an_item(other, 1)
+    assert pick(other, "run-1", 1, 300)
+    with waiting_for(noon, connect(), lambda: history(other, 1)) as result:
+        noon.execute("COMMIT")
+    assert result[0].opted_out or not result[0].events
+
+
+@pytest.mark.parametrize("change", [opt_out, erase_member])
+def test_a_change_that_waits_for_a_set_holds_nothing_that_the_set_needs(
+    connect: Connect, change: Callable[[psycopg.Connection, int], object]
+) -> None:
+    noon, other = connect(at=at(NOON)), connect(at=at(NOON))
+    everything_of(noon, 1)
+    opt_in(noon, 1)
+    noon.execute(
+        "UPDATE rec.queue_item SET status = 'FAILED', claimed_by = NULL, lease_until = NULL,"
+        " finished_at = granary.now() WHERE status = 'RUNNING'"
+    )
+    an_item(noon, 1, visited_at=NOON - 3 * HOUR)
+    (item,) = pick(noon, "run-1", 1, 300)
+    noon.execute("BEGIN")
+    lock_member(noon, 1)
+    with waiting_for(noon, connect(), lambda: change(other, 1)):
+        assert succeed(noon, item, "run-1", a_set([1, 2], G2))
+        noon.execute("COMMIT")
+    assert recommended(noon, 1) == []
+
+
+@pytest.mark.parametrize("change", [opt_out, erase_member])
+def test_a_set_that_waits_for_a_change_holds_nothing_that_the_change_needs(
+    connect: Connect, change: Callable[[psycopg.Connection, int], object]
+) -> None:
+    noon, other = connect(at=at(NOON)), connect(at=at(NOON))
+    an_item(noon, 1)
+    (item,) = pick(noon, "run-1", 1, 300)
+    noon.execute("BEGIN")
+    lock_member(noon, 1)
+    with waiting_for(noon, connect(), lambda: succeed(other, item, "run-1", a_set([1, 2], G2))) as result:
+        change(noon, 1)
+        noon.execute("COMMIT")
+    assert result == [False]
+    assert recommended(noon, 1) == []
+
+
+def test_one_member_does_not_wait_for_another(connect: Connect) -> None:
+    noon, other = connect(at=at(NOON)), connect(at=at(NOON))
+    noon.execute("BEGIN")
+    opt_out(noon, 1)
+    other.execute("SET lock_timeout = '100ms'")
+    assert opt_out(other, 2)
+    assert history(other, 2).opted_out
 
 
 def test_a_failed_item_of_an_erased_member_cannot_be_requeued(noon: psycopg.Connection) -> None:

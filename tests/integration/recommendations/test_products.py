@@ -8,8 +8,9 @@ import psycopg
 import pytest
 
 from assets.recommendations import product_store
-from assets.recommendations.models import EventKind, GenerationType
-from assets.recommendations.product_store import READ_AT_ONCE, ProductText, changed, store
+from assets.recommendations.models import Event, EventKind, GenerationType
+from assets.recommendations.product_store import MOST_EVENTS, READ_AT_ONCE, ProductText, changed, store
+from assets.recommendations.product_text import TEXT_VERSION
 from tests.integration.recommendations.factories import (
     HOUR,
     NOON,
@@ -56,6 +57,49 @@ def test_only_products_without_a_vector_of_their_text_are_to_be_embedded(noon: p
     assert ids(changed(noon, OTHER, 100)) == [1, 2, 3, 4, 5, 6]
     noon.execute("UPDATE rec.product SET text = '부드럽다' WHERE id = 2")
     assert ids(changed(noon, PROFILE, 100)) == [3, 6]
+
+
+def texts_read(connection: psycopg.Connection) -> list[int]:
+    """The products whose text goes over the wire to find out what is to be embedded."""
+    parameters = {"profile": PROFILE, "after": 0, "limit": 100, "version": TEXT_VERSION}
+    return [row[0] for row in connection.execute(product_store.SQL["products_after"], parameters)]
+
+
+def test_texts_that_have_not_changed_stay_in_the_database(noon: psycopg.Connection) -> None:
+    for id_ in range(1, 6):
+        a_product(noon, id_)
+    assert texts_read(noon) == [1, 2, 3, 4, 5]
+    *products, refused = changed(noon, PROFILE, 100)
+    store(noon, [(one, a_vector(1)) for one in products], PROFILE)
+    product_store.refuse(noon, refused, PROFILE, "content_filter")
+    assert texts_read(noon) == []
+    noon.execute("UPDATE rec.product SET name = category, category = name WHERE id = 2")
+    noon.execute("UPDATE rec.product SET text = '단단하다' WHERE id IN (4, 5)")
+    assert texts_read(noon) == [2, 4, 5]
+
+
+def test_texts_that_say_the_same_in_other_words_are_read_once(noon: psycopg.Connection) -> None:
+    a_product(noon, 1)
+    a_product(noon, 2)
+    first, second = changed(noon, PROFILE, 100)
+    store(noon, [(first, a_vector(1))], PROFILE)
+    product_store.refuse(noon, second, PROFILE, "content_filter")
+    noon.execute("UPDATE rec.product SET text = text || ' '")
+    assert texts_read(noon) == [1, 2]
+    assert changed(noon, PROFILE, 100) == []
+    assert texts_read(noon) == []
+
+
+def test_another_version_of_what_is_embedded_is_compared_text_by_text(
+    noon: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_product(noon, 1)
+    embed_all(noon)
+    monkeypatch.setattr(product_store, "TEXT_VERSION", "another")
+    assert changed(noon, PROFILE, 100) == []
+    monkeypatch.setattr(product_store, "TEXT_VERSION", "a third")
+    monkeypatch.setattr(product_store, "embedded_text", lambda name, category, text: name)
+    assert [one.text for one in changed(noon, PROFILE, 100)] == ["두부 1"]
 
 
 def test_what_is_to_be_embedded_is_found_part_by_part_however_far_apart(noon: psycopg.Connection) -> None:
@@ -160,6 +204,34 @@ def test_a_history_is_what_the_member_did_lately_newest_first(noon: psycopg.Conn
     ]
     assert (found.member_id, found.opted_out, found.wanted) == (1, False, GenerationType.G1)
     assert len(product_store.history(noon, 1, days=200).events) == 4
+
+
+def test_what_was_bought_lately_is_known_however_much_was_done_since(noon: psycopg.Connection) -> None:
+    an_event(noon, 1, 5, "purchase", 3, NOON - 5 * DAY)
+    an_event(noon, 1, 6, "purchase", 3, NOON - 32 * DAY)
+    an_event(noon, 1, 7, "view", 3, NOON - 5 * DAY)
+    noon.execute(
+        "INSERT INTO rec.member_event (member_id, product_id, kind, occurred_at)"
+        " SELECT 1, 8, 'view', granary.now() - number * interval '1 second'"
+        " FROM generate_series(1, %s) AS number",
+        (MOST_EVENTS,),
+    )
+    events = product_store.history(noon, 1).events
+    assert len(events) == MOST_EVENTS + 1
+    assert events[-1] == Event(5, EventKind.PURCHASE, 0, NOON - 5 * DAY)
+
+
+@pytest.mark.parametrize("moment", [at(NOON + timedelta(seconds=2)), "infinity"])
+def test_what_was_bought_a_little_ahead_of_the_clock_is_known_and_tells_no_taste_yet(
+    noon: psycopg.Connection, moment: str
+) -> None:
+    for kind, product_id in (("purchase", 5), ("purchase", 5), ("view", 6)):
+        noon.execute(
+            "INSERT INTO rec.member_event (member_id, product_id, kind, occurred_at) VALUES (1, %s, %s, %s)",
+            (product_id, kind, moment),
+        )
+    an_event(noon, 2, 7, "purchase", 1, NOON + HOUR)
+    assert product_store.history(noon, 1).events == [Event(5, EventKind.PURCHASE, 0, NOON)]
 
 
 def test_who_did_nothing_has_a_history_without_events(noon: psycopg.Connection) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from assets.recommendations.product_text import MOST_CHARACTERS, embedded_text, text_hash
+from assets.recommendations.product_text import MOST_CHARACTERS, TEXT_VERSION, embedded_text, text_hash
 
 
 def test_name_category_and_text_have_a_line_each() -> None:
@@ -37,3 +37,9 @@ def test_another_part_is_another_hash_and_the_same_parts_are_the_same() -> None:
 def test_the_hash_is_that_of_the_bytes_and_takes_any_text() -> None:
     assert text_hash("면") == hashlib.sha256("면".encode()).hexdigest()
     assert len(text_hash("\ud800")) == 64
+
+
+def test_whoever_changes_what_is_embedded_changes_the_version() -> None:
+    samples = [("a", "b", "c"), (" a", "", "c\n"), ("a" * 9_000, "b", "c")]
+    together = text_hash("|".join(embedded_text(*each) for each in samples))
+    assert (TEXT_VERSION, together[:16]) == ("1", "820da3ed8bcbf427")

@@ -1,7 +1,9 @@
 """What a member is shown: the three types, what fills them, and what is never shown."""
 
+import math
 import sys
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -282,3 +284,49 @@ def test_a_now_without_a_zone_is_refused_and_any_zone_means_the_same() -> None:
     assert rank(catalogue, one, NOW.astimezone(ZoneInfo("Asia/Seoul"))) == rank(
         catalogue, one, NOW.astimezone(UTC)
     )
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3)])
+def test_an_empty_catalogue_gives_an_empty_list_whatever_the_shape_of_its_vectors(
+    shape: tuple[int, ...],
+) -> None:
+    empty = replace(catalogue_of({}), vectors=np.zeros(shape, dtype=np.float32))
+    assert rank(empty, member(event(1)), NOW) == []
+    assert rank(empty, member(), NOW) == []
+
+
+def test_a_popularity_that_is_no_number_counts_as_none() -> None:
+    catalogue = catalogue_of({id_: {"popularity": math.nan if id_ <= 3 else 1 / id_} for id_ in range(1, 7)})
+    ranked = rank(catalogue, member(), NOW)
+    assert [(one.product_id, one.score) for one in ranked] == [
+        (4, 1 / 4),
+        (5, 1 / 5),
+        (6, 1 / 6),
+        (1, 0),
+        (2, 0),
+        (3, 0),
+    ]
+    assert ids(catalogue, member(), 4) == [4, 5, 6, 1]
+
+
+def test_of_a_product_that_is_there_twice_the_first_row_counts() -> None:
+    once = catalogue_of(
+        {
+            7: {"vector": X, "category": "국", "popularity": 1},
+            3: {"vector": Y, "category": "면", "popularity": 2, "active": False},
+            5: {"vector": (1, 1, 0), "category": "면", "popularity": 3},
+        }
+    )
+    other = catalogue_of(
+        {
+            3: {"vector": X, "category": "국", "popularity": 9},
+            7: {"vector": Y, "category": "면", "popularity": 9, "active": False},
+        }
+    )
+    twice = Catalogue(
+        *(np.concatenate((getattr(once, one.name), getattr(other, one.name))) for one in fields(Catalogue))
+    )
+    for wanted in (G2, G1, G0):
+        for events in ([event(7)], [event(3)], [event(5, kind="purchase")]):
+            one = member(*events, wanted=wanted)
+            assert rank(twice, one, NOW) == rank(once, one, NOW)

@@ -104,6 +104,32 @@ def test_a_time_without_a_zone_is_refused(decide: object) -> None:
             decide(*times)
 
 
+WEST, EAST = timezone(hours(-5)), timezone(hours(5))
+FIRST, LAST = datetime.min, datetime.max
+
+
+@pytest.mark.parametrize(
+    ("visit", "now", "due", "due_now"),
+    [
+        (LAST.replace(tzinfo=UTC), LAST.replace(tzinfo=UTC), None, hours(1)),
+        (LAST.replace(tzinfo=WEST), LAST.replace(tzinfo=UTC), None, hours(1)),
+        (LAST.replace(tzinfo=UTC) - hours(5), LAST.replace(tzinfo=UTC), None, hours(4)),
+        (LAST.replace(tzinfo=UTC) - hours(5), LAST.replace(tzinfo=WEST), None, hours(4)),
+        (LAST.replace(tzinfo=UTC) - hours(5), LAST.replace(tzinfo=UTC) - hours(2), LAST - hours(1), hours(1)),
+        (FIRST.replace(tzinfo=EAST), FIRST.replace(tzinfo=UTC), FIRST + hours(7), hours(4)),
+        (FIRST.replace(tzinfo=EAST), FIRST.replace(tzinfo=EAST), None, hours(1)),
+        (FIRST.replace(tzinfo=UTC), LAST.replace(tzinfo=WEST), None, hours(168)),
+        (LAST.replace(tzinfo=WEST), FIRST.replace(tzinfo=EAST), None, hours(1)),
+    ],
+)
+def test_the_ends_of_time_are_no_error(
+    visit: datetime, now: datetime, due: datetime | None, due_now: timedelta
+) -> None:
+    assert next_trigger_at(visit, now) == (due and due.replace(tzinfo=UTC))
+    assert due_offset(visit, now) == due_now
+    assert generation_type(visit, now) == ("G1" if due_now > hours(72) else "G2")
+
+
 @settings(max_examples=500, deadline=None, derandomize=True)
 @given(SPANS, ZONES, ZONES)
 def test_the_next_time_is_ahead_one_of_the_offsets_and_none_is_skipped(
