@@ -95,7 +95,7 @@ def visits() -> list[tuple[int, datetime]]:
     minutes = DAYS * 24 * 60 - 180
     found = []
     for member_id in members():
-        first = minutes - 2 * 24 * 60 if chance.random() < 0.7 else 0
+        first = minutes - 2 * 24 * 60 if chance.random() < 0.9 else 0
         for _ in range(chance.randint(1, 2)):
             moment = FIRST_DAY + timedelta(minutes=chance.randint(first, minutes))
             found.append((member_id, moment))

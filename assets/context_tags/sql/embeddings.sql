@@ -2,12 +2,13 @@
 
 -- name: store
 -- Locked, looked at once more, stored and COMPLETED in one statement, so in one transaction and one round trip. A row
--- that was deleted stays so: were is_deleted set here, its vector would come back.
+-- that was deleted stays so: were is_deleted set here, its vector would come back. IS TRUE keeps the planner from
+-- the index of the status: it takes few to be PROCESSING, and would go through all that are for each context.
 WITH ours AS MATERIALIZED (
     SELECT state.context_id
     FROM unnest(%(ids)s::bigint[], %(tokens)s::timestamptz[]) AS claim (context_id, token)
     JOIN ai.context_ai_state AS state USING (context_id)
-    WHERE state.embedding_status = 'PROCESSING' AND state.updated_at = claim.token
+    WHERE (state.embedding_status = 'PROCESSING') IS TRUE AND state.updated_at = claim.token
     ORDER BY state.context_id FOR UPDATE OF state
 ), stored AS (
     INSERT INTO ai.context_embedding (context_id, user_id, record_id, embedding, embedding_profile, updated_at)
@@ -20,7 +21,7 @@ WITH ours AS MATERIALIZED (
         embedding_profile = excluded.embedding_profile, updated_at = excluded.updated_at
 )
 UPDATE ai.context_ai_state AS state SET embedding_status = 'COMPLETED', updated_at = granary.now()
-FROM ours WHERE state.context_id = ours.context_id AND state.embedding_status = 'PROCESSING'
+FROM ours WHERE state.context_id = ours.context_id AND (state.embedding_status = 'PROCESSING') IS TRUE
 RETURNING state.context_id;
 
 -- name: vectors
