@@ -1,8 +1,6 @@
 """What starts runs of context_tags: requests that wait, and a preset file that changed."""
 
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
-from datetime import date
 
 import dagster as dg
 import psycopg
@@ -15,8 +13,6 @@ from orchestration.policies import (
     LOCK_TAG,
     MAX_RETRIES_TAG,
     PRESETS_MAX_SECONDS,
-    automatic_run_tags,
-    lock_of,
 )
 from resources import gate
 from resources.chat import ChatResource
@@ -24,25 +20,12 @@ from resources.embeddings import EmbeddingResource
 from resources.errors import ServiceNotConfigured
 from resources.gate import GateKey
 from resources.postgres import PostgresResource
+from sensors.day_runs import day_runs
 from sensors.live_runs import held_locks
 from sensors.tick_counter import next_tick
 
 TAGS_JOB = "context_tags"
 PRESETS_JOB = "context_tags_presets"
-DAYS_A_TICK = 10
-
-
-def context_runs(days: Iterable[date], held: AbstractSet[str], tick: int) -> list[dg.RunRequest]:
-    """One run per day with requests that wait and no live run, newest day first."""
-    return [
-        dg.RunRequest(
-            run_key=f"{day.isoformat()}:{tick}",
-            partition_key=day.isoformat(),
-            tags=automatic_run_tags(TAGS_JOB, day),
-        )
-        for day in sorted(days, reverse=True)
-        if lock_of(TAGS_JOB, day) not in held
-    ][:DAYS_A_TICK]
 
 
 def why_not_to_ask(connection: psycopg.Connection, keys: Iterable[GateKey]) -> str | None:
@@ -84,7 +67,7 @@ def context_tags_sensors(is_on: bool) -> list[dg.SensorDefinition]:
             yield dg.SkipReason(reason)
             return
         held = held_locks(context.instance, TAGS_JOB, CONTEXT_MAX_SECONDS)
-        runs = context_runs(days, held, next_tick(context))
+        runs = day_runs(TAGS_JOB, days, held, next_tick(context))
         yield from runs
         if not runs:
             yield dg.SkipReason("every day with requests that wait has a live run")

@@ -12,18 +12,16 @@ from orchestration.policies import (
     LOCK_TAG,
     MAX_RETRIES_TAG,
     RECOMMENDATIONS_MAX_SECONDS,
-    automatic_run_tags,
-    lock_of,
 )
 from resources import gate
 from resources.embeddings import EmbeddingResource
 from resources.postgres import PostgresResource
+from sensors.day_runs import day_runs
 from sensors.live_runs import held_locks
 from sensors.tick_counter import next_tick
 
 MEMBERS_JOB = "recommendations"
 PRODUCTS_JOB = "recommendations_products"
-DAYS_A_TICK = 10
 
 
 def recommendation_runs(
@@ -31,15 +29,7 @@ def recommendation_runs(
 ) -> list[dg.RunRequest]:
     """One run per day with items that wait, and today's where members are due; newest day first."""
     days = set(waiting) | ({today} if someone_is_due else set())
-    return [
-        dg.RunRequest(
-            run_key=f"{day.isoformat()}:{tick}",
-            partition_key=day.isoformat(),
-            tags=automatic_run_tags(MEMBERS_JOB, day),
-        )
-        for day in sorted(days, reverse=True)
-        if lock_of(MEMBERS_JOB, day) not in held
-    ][:DAYS_A_TICK]
+    return day_runs(MEMBERS_JOB, days, held, tick)
 
 
 def recommendations_sensors(is_on: bool) -> list[dg.SensorDefinition]:

@@ -2,14 +2,15 @@
 
 from datetime import date, timedelta
 
-from sensors.context_tags import DAYS_A_TICK, context_runs
+from sensors.context_tags import TAGS_JOB
+from sensors.day_runs import DAYS_A_TICK, day_runs
 
 DAY, EARLIER = date(2026, 11, 27), date(2026, 11, 26)
 
 
 def asked(*days: date, held: tuple[str, ...] = ()) -> list[str]:
     """The days of the runs that are asked for."""
-    return [str(run.partition_key) for run in context_runs(days, set(held), tick=1)]
+    return [str(run.partition_key) for run in day_runs(TAGS_JOB, days, set(held), tick=1)]
 
 
 def test_nothing_that_waits_asks_for_nothing() -> None:
@@ -17,7 +18,7 @@ def test_nothing_that_waits_asks_for_nothing() -> None:
 
 
 def test_a_run_says_what_it_is_of_and_that_nobody_else_tries_it_again() -> None:
-    (run,) = context_runs([DAY], set(), tick=7)
+    (run,) = day_runs(TAGS_JOB, [DAY], set(), tick=7)
     assert (run.run_key, run.partition_key) == ("2026-11-27:7", "2026-11-27")
     assert run.tags == {
         "lock": "context_tags:2026-11-27",
@@ -48,5 +49,5 @@ def test_a_tick_asks_for_a_bounded_number_of_days_and_days_with_a_live_run_do_no
 
 
 def test_a_tick_that_is_evaluated_twice_asks_for_the_same_run() -> None:
-    keys = [context_runs([DAY], set(), tick)[0].run_key for tick in (1, 1, 2)]
+    keys = [day_runs(TAGS_JOB, [DAY], set(), tick)[0].run_key for tick in (1, 1, 2)]
     assert keys[0] == keys[1] != keys[2]

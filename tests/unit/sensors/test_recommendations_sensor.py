@@ -2,7 +2,8 @@
 
 from datetime import date, timedelta
 
-from sensors.recommendations import DAYS_A_TICK, recommendation_runs
+from sensors.day_runs import DAYS_A_TICK
+from sensors.recommendations import recommendation_runs
 
 TODAY, EARLIER = date(2026, 11, 27), date(2026, 11, 26)
 
