@@ -4,7 +4,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python -m local_stack
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status dev api test bench eval lint types check lock clean
+.PHONY: help install demo up down status dev api costs test bench eval lint types check lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,13 @@ dev: .venv/.installed ## services, daemon and UI with schedules and sensors on, 
 api: .venv/.installed ## the HTTP door on http://127.0.0.1:8787, with the addresses of `make up`
 	@if [ -f .local/env ]; then . .local/env; fi; exec $(BIN)/python -m api
 
+costs: .venv/.installed ## what the last days cost, by pipeline and model
+	@if [ -f .local/env ]; then . .local/env; fi; exec $(BIN)/granary costs
+
+# On every core, but those that start whole stacks: these would wait for one another.
 test: .venv/.installed ## all tests; they start what they need
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q tests/end_to_end
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile tests/unit tests/integration
 
 bench: .venv/.installed ## measure what the README claims, as ratios; writes .local/bench.json
 	@$(BIN)/python -m benchmarks
@@ -50,10 +55,13 @@ check: .venv/.installed ## the definitions load, without any service
 		printf 'telemetry: {enabled: false}\nnux: {enabled: false}\n' > "$$home/dagster.yaml"; \
 		DAGSTER_HOME="$$home" DAGSTER_DISABLE_TELEMETRY=1 $(BIN)/dg check defs
 
-lock: .venv/.installed ## bring requirements.lock up to date with pyproject.toml
+lock: .venv/.installed ## bring both requirements.lock up to date with pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --all-extras --no-header \
 		--python-version 3.11 --upgrade pyproject.toml --output-file requirements.lock
-	@! grep -nE 'https?://' requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra celery --no-header \
+		--python-version 3.11 --upgrade --constraint requirements.lock pyproject.toml \
+		--output-file deploy/requirements.lock
+	@! grep -nE 'https?://' requirements.lock deploy/requirements.lock
 
 clean: ## stop the services and remove everything that make made
 	@if [ -x $(BIN)/python ] && [ -e .venv/.installed ]; then $(STACK) clean; fi

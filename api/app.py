@@ -11,13 +11,14 @@ from datetime import date
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from api import context_tags, health, raw_files, recommendations
+from api import ai_jobs, context_tags, health, metrics, raw_files, recommendations
 from api.database import connection_pool, search_pool
 from api.errors import NoTraces, answer_errors
 from api.limits import BodyLimit
 from assets.context_tags.search import ContextSearch, SearchRules
 from orchestration.settings import Settings, settings_from_environment
 from resources.alerts import AlertResource
+from resources.chat import ChatResource
 from resources.embeddings import EmbeddingResource
 from resources.postgres import database_url_from_environment
 
@@ -61,14 +62,17 @@ def build_app(settings: Settings, database_url: str | None = None) -> FastAPI:
         },
     )
     app.state.settings = settings
-    app.state.search = _search(settings)
+    app.state.alerts = AlertResource(urls=",".join(settings.alert_urls))
+    app.state.chat = _chat(settings)
+    app.state.search = _search(settings, app.state.alerts)
     _make_pools(app, address)
     answer_errors(app)
     app.add_middleware(BodyLimit)
     app.add_middleware(NoTraces)  # the last one added is the outermost
     for router in (
         health.open_routes,
-        health.internal_routes,
+        metrics.internal_routes,
+        ai_jobs.admin_routes,
         raw_files.admin_routes,
         raw_files.internal_routes,
         context_tags.internal_routes,
@@ -83,7 +87,12 @@ def _make_pools(app: FastAPI, database_url: str) -> None:
     app.state.search_pool = search_pool(database_url)
 
 
-def _search(settings: Settings) -> ContextSearch:
+def _chat(settings: Settings) -> ChatResource:
+    """Asked nothing here: it knows whose gate the configured key and model have."""
+    return ChatResource(model=settings.openai_model, base_url=settings.openai_base_url)
+
+
+def _search(settings: Settings, alerts: AlertResource) -> ContextSearch:
     embeddings = EmbeddingResource(
         model=settings.openai_embedding_model,
         base_url=settings.openai_base_url,
@@ -95,7 +104,7 @@ def _search(settings: Settings) -> ContextSearch:
         cap_usd=settings.daily_spending_cap_usd,
         probe_minutes=settings.gate_probe_minutes,
     )
-    return ContextSearch(embeddings, AlertResource(urls=",".join(settings.alert_urls)), rules)
+    return ContextSearch(embeddings, alerts, rules)
 
 
 def app() -> FastAPI:

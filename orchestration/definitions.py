@@ -21,11 +21,19 @@ from assets.recipes import assets as recipes
 from assets.recipes.rules import RecipeRules
 from assets.recommendations import assets as recommendations
 from assets.recommendations.rules import RecommendationRules
+from operations.alarm_facts import Watched
+from operations.jobs import operations_jobs
+from orchestration.asset_items import ITEMS
 from orchestration.context_tags_schedules import context_rescan_schedule
 from orchestration.jobs import JOBS, RECIPE_JOBS
 from orchestration.raw_files_schedules import raw_files_schedules
 from orchestration.recipes_schedules import recipes_schedules
-from orchestration.schedules import SEOUL, economy_news_crawl_schedule, economy_news_retention_schedule
+from orchestration.schedules import (
+    SEOUL,
+    economy_news_crawl_schedule,
+    economy_news_retention_schedule,
+    operations_retention_schedule,
+)
 from orchestration.settings import Settings, settings_from_environment
 from resources.alerts import AlertResource
 from resources.batches import BatchResource
@@ -38,6 +46,7 @@ from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
 from resources.pushgateway import PushgatewayResource
 from resources.recipe_api import RecipeApiResource
+from sensors.alerts import alarm_sensors
 from sensors.context_tags import context_tags_sensors
 from sensors.economy_news import economy_news_sensors
 from sensors.raw_files import raw_files_sensors
@@ -53,15 +62,18 @@ def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = 
     recipes_is_on = "recipes" in settings.granary_pipelines
     context_tags_is_on = "context_tags" in settings.granary_pipelines
     recommendations_is_on = "recommendations" in settings.granary_pipelines
+    any_is_on = bool(settings.granary_pipelines)
+    operations = {job.name: job for job in operations_jobs(settings)}
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([economy_news, raw_files, recipes, context_tags, recommendations]),
-        jobs=JOBS,
+        assets=_assets(),
+        jobs=[*JOBS, *operations.values()],
         schedules=[
             economy_news_crawl_schedule(settings.crawl_sections, economy_news_is_on),
             economy_news_retention_schedule(economy_news_is_on),
             *raw_files_schedules(raw_files_is_on, settings.hours_between_metadata_syncs()),
             *recipes_schedules(recipes_is_on),
             context_rescan_schedule(context_tags_is_on and settings.context_own_state),
+            operations_retention_schedule(operations["operations_retention"], any_is_on),
         ],
         sensors=[
             *economy_news_sensors(economy_news_is_on),
@@ -69,12 +81,35 @@ def build_definitions(settings: Settings, overrides: Mapping[str, Any] | None = 
             *recipes_sensors(recipes_is_on, RECIPE_JOBS),
             *context_tags_sensors(context_tags_is_on),
             *recommendations_sensors(recommendations_is_on),
-            *run_status_sensors(bool(settings.granary_pipelines), settings.granary_environment),
+            *run_status_sensors(any_is_on, settings.granary_environment),
+            *alarm_sensors(any_is_on, _watched(settings)),
         ],
         resources={**_resources(settings), **(overrides or {})},
         # A process per step costs about four CPU-seconds of imports each.
         executor=dg.in_process_executor,
     )
+
+
+def _watched(settings: Settings) -> Watched:
+    return Watched(
+        pipelines=frozenset(settings.granary_pipelines),
+        crawls=settings.crawl_enabled and bool(settings.naver_base_url),
+        fetches_recipes=bool(settings.recipe_api_base_url),
+        spending_cap_usd=settings.daily_spending_cap_usd,
+    )
+
+
+def _assets() -> list[dg.AssetsDefinition]:
+    """Every pipeline's assets; the UI's catalog is filtered by the tag, and shows what an item is."""
+    modules = [economy_news, raw_files, recipes, context_tags, recommendations]
+    loaded = [one for one in dg.load_assets_from_modules(modules) if isinstance(one, dg.AssetsDefinition)]
+    return list(dg.map_asset_specs(_told_of, loaded))
+
+
+def _told_of(spec: dg.AssetSpec) -> dg.AssetSpec:
+    name = spec.key.to_user_string()
+    items = {"item": ITEMS[name]} if name in ITEMS else {}
+    return spec.merge_attributes(tags={"pipeline": spec.group_name or ""}, metadata=items)
 
 
 def _resources(settings: Settings) -> dict[str, Any]:
@@ -93,6 +128,7 @@ def _resources(settings: Settings) -> dict[str, Any]:
             **provider,
         ),
         "parse_batches": BatchResource(model=settings.openai_batch_model, **provider),
+        "news_batches": BatchResource(model=settings.openai_model, **provider),
         "embed_batches": BatchResource(model=settings.openai_embedding_model, **provider),
         "embeddings": EmbeddingResource(
             model=settings.openai_embedding_model, timeout_ms=settings.openai_timeout_ms, **provider
@@ -171,6 +207,7 @@ def _resources(settings: Settings) -> dict[str, Any]:
             retry_max_seconds=settings.ai_retry_max_seconds,
             gate_probe_minutes=settings.gate_probe_minutes,
             daily_spending_cap_usd=cap,
+            max_enqueued_tokens=settings.max_enqueued_tokens,
         ),
     }
 

@@ -17,9 +17,12 @@ from orchestration.partitions import (
     recommendation_days,
 )
 from orchestration.policies import (
+    BATCH_QUEUE,
     CONTEXT_MAX_SECONDS,
     CRAWL_MAX_SECONDS,
+    CRAWL_QUEUE,
     ENRICH_MAX_SECONDS,
+    LLM_QUEUE,
     PRESETS_MAX_SECONDS,
     RAW_FILES_MAX_SECONDS,
     RAW_FILES_TAG,
@@ -27,13 +30,16 @@ from orchestration.policies import (
     RECIPES_MAX_SECONDS,
     RECOMMENDATIONS_MAX_SECONDS,
     job_tags,
+    pod_tags,
 )
+
+BATCH_POD = pod_tags("500m", "1Gi")
 
 economy_news_crawl = dg.define_asset_job(
     "economy_news_crawl",
     selection=dg.AssetSelection.assets("economy_articles"),
     partitions_def=day_by_section,
-    tags=job_tags(CRAWL_MAX_SECONDS),
+    tags=job_tags(CRAWL_MAX_SECONDS, CRAWL_QUEUE),
     description="Reads the section lists of a day and stores the articles that are new.",
 )
 
@@ -41,7 +47,7 @@ economy_news_enrich = dg.define_asset_job(
     "economy_news_enrich",
     selection=dg.AssetSelection.groups("economy_news") - dg.AssetSelection.assets("economy_articles"),
     partitions_def=day_by_section,
-    tags=job_tags(ENRICH_MAX_SECONDS),
+    tags={**job_tags(ENRICH_MAX_SECONDS, LLM_QUEUE), **BATCH_POD},
     description="Settles the AI jobs of a day's articles that are pending or due.",
 )
 
@@ -49,7 +55,7 @@ raw_files_partitions = dg.define_asset_job(
     "raw_files_partitions",
     selection=dg.AssetSelection.assets("raw_file_manifest", "raw_domains", "domain_metadata"),
     partitions_def=day_by_source,
-    tags={**job_tags(RAW_FILES_MAX_SECONDS), **RAW_FILES_TAG},
+    tags={**job_tags(RAW_FILES_MAX_SECONDS, CRAWL_QUEUE), **RAW_FILES_TAG},
     description="Processes the files of one day and source that are not processed yet.",
 )
 
@@ -64,7 +70,7 @@ raw_files_report = dg.define_asset_job(
 raw_files_metadata_sync = dg.define_asset_job(
     "raw_files_metadata_sync",
     selection=dg.AssetSelection.assets("domain_metadata_refresh"),
-    tags=job_tags(RAW_FILES_MAX_SECONDS),
+    tags=job_tags(RAW_FILES_MAX_SECONDS, CRAWL_QUEUE),
     description="Fetches front pages again that are older than METADATA_TTL_DAYS.",
 )
 
@@ -72,7 +78,7 @@ recipes_fetch = dg.define_asset_job(
     "recipes_fetch",
     selection=dg.AssetSelection.assets("recipe_jobs", "recipe_parse_batches"),
     partitions_def=recipe_days,
-    tags=job_tags(RECIPES_MAX_SECONDS),
+    tags={**job_tags(RECIPES_MAX_SECONDS, BATCH_QUEUE), **BATCH_POD},
     description="Fetches the day's recipes and sends them to be parsed.",
 )
 
@@ -80,7 +86,7 @@ recipes_parse_submit = dg.define_asset_job(
     "recipes_parse_submit",
     selection=dg.AssetSelection.assets("recipe_parse_batches"),
     partitions_def=recipe_days,
-    tags=job_tags(RECIPES_MAX_SECONDS),
+    tags={**job_tags(RECIPES_MAX_SECONDS, BATCH_QUEUE), **BATCH_POD},
     description="Sends recipes to be parsed that came back or could not be sent.",
 )
 
@@ -88,7 +94,7 @@ recipes_parsed = dg.define_asset_job(
     "recipes_parsed",
     selection=dg.AssetSelection.assets("recipe_parse_results", "recipes", "recipe_embedding_batches"),
     partitions_def=recipe_days,
-    tags=job_tags(RECIPES_MAX_SECONDS),
+    tags={**job_tags(RECIPES_MAX_SECONDS, BATCH_QUEUE), **BATCH_POD},
     description="Takes in what was parsed, stores the recipes, and sends them to be embedded.",
 )
 
@@ -96,7 +102,7 @@ recipes_embedded = dg.define_asset_job(
     "recipes_embedded",
     selection=dg.AssetSelection.assets("recipe_embeddings"),
     partitions_def=recipe_days,
-    tags=job_tags(RECIPES_MAX_SECONDS),
+    tags={**job_tags(RECIPES_MAX_SECONDS, BATCH_QUEUE), **BATCH_POD},
     description="Takes in the vectors.",
 )
 
@@ -106,7 +112,7 @@ RECIPE_JOBS = (recipes_parse_submit, recipes_parsed, recipes_embedded)
 context_tags_presets = dg.define_asset_job(
     "context_tags_presets",
     selection=dg.AssetSelection.assets("keyword_presets"),
-    tags=job_tags(PRESETS_MAX_SECONDS),
+    tags=job_tags(PRESETS_MAX_SECONDS, LLM_QUEUE),
     description="Loads the keywords of the preset file and embeds what changed.",
 )
 
@@ -114,14 +120,14 @@ context_tags = dg.define_asset_job(
     "context_tags",
     selection=dg.AssetSelection.assets("context_embeddings", "context_keywords"),
     partitions_def=context_days,
-    tags=job_tags(CONTEXT_MAX_SECONDS),
+    tags=job_tags(CONTEXT_MAX_SECONDS, LLM_QUEUE),
     description="Embeds and tags the contexts requested on a day, while they arrive.",
 )
 
 recommendations_products = dg.define_asset_job(
     "recommendations_products",
     selection=dg.AssetSelection.assets("product_embeddings"),
-    tags=job_tags(RECOMMENDATIONS_MAX_SECONDS),
+    tags=job_tags(RECOMMENDATIONS_MAX_SECONDS, LLM_QUEUE),
     description="Embeds products whose text is new or has changed.",
 )
 

@@ -4,6 +4,7 @@ What belongs here: numbers and names that bound how work is run. What does not: 
 (`settings.py`), and correctness, which rests on leases and constraints in the database. A leaf.
 """
 
+import json
 import warnings
 from datetime import date
 
@@ -19,6 +20,16 @@ ONE_RUN_PER_RANGE = dg.BackfillPolicy.single_run()
 OPENAI_POOL = "openai"
 NAVER_POOL = "naver"
 
+# Which Celery workers take a job's runs, where there are any (deploy/celery); without the tag: `default`.
+QUEUE_TAG = "dagster-celery/queue"
+CRAWL_QUEUE = "crawl"
+LLM_QUEUE = "llm"
+BATCH_QUEUE = "batch"
+
+# What a run's pod gets on Kubernetes (deploy/kubernetes), where the chart's default is not right for its job;
+# other launchers do not look at it. Batches of 50,000 lines and enriched days hold more than a crawl does.
+POD_TAG = "dagster-k8s/config"
+
 LOCK_TAG = "lock"
 MAX_RUNTIME_TAG = "dagster/max_runtime"
 PRIORITY_TAG = "dagster/priority"
@@ -32,6 +43,7 @@ ENRICH_MAX_SECONDS = 900
 ENRICH_SLICE_SECONDS = 140
 
 REPAIR_MAX_SECONDS = 600
+RETENTION_MAX_SECONDS = 3_600
 
 RAW_FILES_MAX_SECONDS = 1_800
 # Front pages come last in a run and the refresh brings what is left, so they take no time from files.
@@ -57,9 +69,15 @@ SLOW_TAG = {"granary/waits_for": "model"}
 RAW_FILES_TAG = {"granary/partitions_of": "raw_files"}
 
 
-def job_tags(max_seconds: int) -> dict[str, str]:
-    """Tags of every run of a job, by hand or not: how long it may take."""
-    return {MAX_RUNTIME_TAG: str(max_seconds)}
+def job_tags(max_seconds: int, queue: str | None = None) -> dict[str, str]:
+    """Tags of every run of a job, by hand or not: how long it may take, and which workers take it."""
+    return {MAX_RUNTIME_TAG: str(max_seconds), **({QUEUE_TAG: queue} if queue else {})}
+
+
+def pod_tags(cpu: str, memory: str) -> dict[str, str]:
+    """Tags of a job whose pods ask for so much: CPUs as `500m`, memory as `1Gi`, which is also its limit."""
+    resources = {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}}
+    return {POD_TAG: json.dumps({"container_config": {"resources": resources}})}
 
 
 def automatic_run_tags(job_name: str, day: date) -> dict[str, str]:

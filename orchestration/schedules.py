@@ -70,6 +70,19 @@ def economy_news_crawl_schedule(sections: Sequence[str], is_on: bool) -> dg.Sche
     return every_five_minutes
 
 
+def operations_retention_schedule(job: dg.JobDefinition, is_on: bool) -> dg.ScheduleDefinition:
+    """Every night at 04:30, after the articles' own. A night that is missed is made up for by the next."""
+    return dg.ScheduleDefinition(
+        name="operations_retention_every_night",
+        job=job,
+        cron_schedule="30 4 * * *",
+        execution_timezone="Asia/Seoul",
+        default_status=dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED,
+        tags={MAX_RETRIES_TAG: "0"},
+        description="Purges what its retention time is over for (RUN_RETENTION_DAYS and its like).",
+    )
+
+
 def economy_news_retention_schedule(is_on: bool) -> dg.ScheduleDefinition:
     """Every night at 03:40. A night that is missed is made up for by the next."""
     return dg.ScheduleDefinition(

@@ -149,6 +149,15 @@ class Settings(BaseSettings):
     visit_session_minutes: float = Field(60, gt=0, le=10_080)
     """A visit within these of the one before belongs to it and moves nothing."""
 
+    run_retention_days: int = Field(30, ge=1, le=3_650)
+    """Runs older than this are purged, but never the newest that made a partition."""
+    log_retention_days: int = Field(14, ge=1, le=3_650)
+    """Log lines and step output of runs, that make no partition."""
+    inbox_retention_days: int = Field(30, ge=1, le=3_650)
+    """Rows of requests, visits and queue items that have come to their end."""
+    job_retention_days: int = Field(180, ge=1, le=3_650)
+    """Jobs and results that a newer one has taken the place of; payloads of recipes that are done."""
+
     mongodb_database: str = Field("granary", min_length=1)
     recipe_api_base_url: Annotated[str, BeforeValidator(_http_url_or_empty)] = ""
     """Empty: no recipe is fetched. Its key is RECIPE_API_KEY."""

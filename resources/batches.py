@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal, TypeVar
 
+from pydantic import Field
+
 from resources.api_failure import FAIL, RETRY, ApiFailure, Verdict
 from resources.batch_state import QUEUE_FULL_CODE, BatchState, state_of
 from resources.model_table import Model
@@ -42,7 +44,7 @@ class BatchResource(OpenAiResource):
 
     TIMEOUT_SETTING: ClassVar[str] = ""
 
-    timeout_ms: int = 120_000
+    timeout_ms: int = Field(default=120_000, description="Of each read or write, not of a file as a whole.")
 
     @contextmanager
     def open(self) -> Iterator["BatchApi"]:

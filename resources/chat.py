@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import Field
+
 from resources.openai_api import OpenAiResource, usage_of
 from resources.spending import Usage
 
@@ -41,8 +43,8 @@ class ChatAnswer:
 class ChatResource(OpenAiResource):
     """One model with its parameters. Knows no pipeline; a call is made by exactly one `ask`."""
 
-    max_output_tokens: int = 3_000
-    temperature: float = 0.2
+    max_output_tokens: int = Field(default=3_000, description="Of one answer; a longer one is cut.")
+    temperature: float = Field(default=0.2, description="Left out where the model takes none.")
 
     def most_input_tokens(self, messages: Messages, schema: JsonSchema) -> int:
         """An estimate that is never below the real count: no tokenizer makes more tokens than bytes.
@@ -58,7 +60,7 @@ class ChatResource(OpenAiResource):
         """The model's answer to one call. Raises ApiFailure, which says who must act. Thread-safe."""
         started = time.monotonic()
         with self._failures():
-            completion = self._open_client().chat.completions.create(**self._request(messages, schema))
+            completion = self._open_client().chat.completions.create(**self.request_body(messages, schema))
             choice = completion.choices[0]
             usage = usage_of(completion.usage, self.priced_model)
             answered_by = completion.model if isinstance(completion.model, str) else ""
@@ -72,7 +74,8 @@ class ChatResource(OpenAiResource):
             model=answered_by[:100],
         )
 
-    def _request(self, messages: Messages, schema: JsonSchema) -> dict[str, Any]:
+    def request_body(self, messages: Messages, schema: JsonSchema) -> dict[str, Any]:
+        """What is asked, as the API takes it: the body of a call, or of a line in a batch."""
         model = self.priced_model
         request: dict[str, Any] = {
             "model": self.model,

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pydantic import Field
+
 from resources.openai_api import OpenAiResource, usage_of
 from resources.spending import Usage
 
@@ -14,7 +16,7 @@ MAX_TOKENS = 300_000
 class EmbeddingResource(OpenAiResource):
     """One embedding model. A call is made by exactly one `embed` or `embed_unchecked`."""
 
-    dimensions: int = 1_536
+    dimensions: int = Field(default=1_536, description="Of every vector column; another number fits none.")
 
     def most_input_tokens(self, texts: Sequence[str]) -> int:
         """An estimate that is never below the real count: no tokenizer makes more tokens than bytes."""

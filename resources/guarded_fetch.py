@@ -153,7 +153,7 @@ class GuardedFetcher:
 class GuardedFetchResource(dg.ConfigurableResource):
     """The guarded fetch, with the contact that hosts are shown."""
 
-    contact: str
+    contact: str = Field(description="CRAWL_CONTACT: stands in the user agent that hosts are shown.")
     local_test_sites: str = Field(
         default="", description="Address of local_stack/front_pages, like 127.0.0.1:8123; empty: none."
     )

@@ -31,6 +31,14 @@ class MongoResource(dg.ConfigurableResource):
     )
     database: str = Field(default="granary", description="MONGODB_DATABASE.")
 
+    @property
+    def is_configured(self) -> bool:
+        """Whether there is an address; nothing is asked."""
+        return bool(self._address())
+
+    def _address(self) -> str:
+        return self.uri or os.environ.get("MONGODB_URI", "").strip()
+
     @contextmanager
     def connect(self) -> Iterator["Database[dict[str, Any]]"]:
         """The database, with aware times. It has answered once.
@@ -42,7 +50,7 @@ class MongoResource(dg.ConfigurableResource):
 
         # At DEBUG it writes whole commands, rows and all.
         logging.getLogger("pymongo").setLevel(logging.INFO)
-        uri = self.uri or os.environ.get("MONGODB_URI", "").strip()
+        uri = self._address()
         if not uri:
             raise ServiceNotConfigured(f"MONGODB_URI is not set: {HOW_TO_START}, or name your own MongoDB")
         # Anything else is taken for the name of a host, and looked for.

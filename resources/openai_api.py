@@ -36,10 +36,13 @@ class OpenAiResource(dg.ConfigurableResource):
 
     TIMEOUT_SETTING: ClassVar[str] = "OPENAI_TIMEOUT_MS"
 
-    model: str
-    base_url: str = Field(default="", description="Empty: OpenAI's own.")
-    timeout_ms: int = 20_000
-    model_prices: dict[str, dict[str, Any]] = Field(default={})
+    model: str = Field(description="As the provider names it.")
+    base_url: str = Field(default="", description="OPENAI_BASE_URL; empty: OpenAI's own.")
+    timeout_ms: int = Field(default=20_000, description="Of one call.")
+    model_prices: dict[str, dict[str, Any]] = Field(
+        default={},
+        description="MODEL_PRICES: USD per million tokens of models that the built-in table lacks.",
+    )
     api_key: str = Field(default="", description="Empty: OPENAI_API_KEY is read when a call is made.")
 
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)

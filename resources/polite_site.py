@@ -57,11 +57,13 @@ class SiteResource(dg.ConfigurableResource):
     """A site that is crawled, with the manners that the operator set."""
 
     base_url: str = Field(default="", description="NAVER_BASE_URL; empty: nothing is crawled.")
-    contact: str
-    timeout_ms: int = 8_000
-    min_interval_ms: int = 1_000
-    sleep_min_ms: int = 250
-    sleep_max_ms: int = 700
+    contact: str = Field(description="CRAWL_CONTACT: stands in the user agent, for the publisher.")
+    timeout_ms: int = Field(default=8_000, description="Of one request.")
+    min_interval_ms: int = Field(
+        default=1_000, description="Between two requests to the host, over all runs together."
+    )
+    sleep_min_ms: int = Field(default=250, description="The least that is waited beyond the interval.")
+    sleep_max_ms: int = Field(default=700, description="The most; each wait is drawn between the two.")
 
     @property
     def host(self) -> str:

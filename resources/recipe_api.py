@@ -20,7 +20,7 @@ class RecipeApiResource(dg.ConfigurableResource):
 
     base_url: str = Field(default="", description="RECIPE_API_BASE_URL; empty: nothing is fetched.")
     api_key: str = Field(default="", description="Empty: RECIPE_API_KEY is read when a call is made.")
-    timeout_ms: int = 20_000
+    timeout_ms: int = Field(default=20_000, description="Of one request.")
 
     @property
     def origin(self) -> str:

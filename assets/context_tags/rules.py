@@ -16,14 +16,18 @@ class ContextRules(dg.ConfigurableResource):
     """How contexts are claimed, compared, judged and paid."""
 
     profile: str = Field(default=DEFAULT_PROFILE, description="The vector space of contexts and keywords.")
-    processing_expiry_seconds: float = 600
+    processing_expiry_seconds: float = Field(
+        default=600, description="After these a stage left PROCESSING is taken again."
+    )
     linger_seconds: float = Field(default=20, description="How long a run waits for more before it ends.")
-    most_candidates: int = 10
+    most_candidates: int = Field(default=10, description="Nearest keywords that the model is asked about.")
     candidate_floor: float = Field(default=0.30, description="Cosine similarity of the last candidate.")
-    concurrency: int = 16
+    concurrency: int = Field(default=16, description="Model calls under way at once in a run.")
     own_state: bool = Field(default=False, description="We keep ai.context_ai_state, not an application.")
     presets_file: str = Field(default="", description="Empty: the keywords shipped with the pipeline.")
-    gate_probe_minutes: int = 30
+    gate_probe_minutes: int = Field(
+        default=30, description="Between two tries whether a shut gate can be opened."
+    )
     daily_spending_cap_usd: str = Field(default="5", description="USD per day in Seoul; empty: no cap.")
 
     @property

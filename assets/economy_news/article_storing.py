@@ -8,7 +8,7 @@ import psycopg
 
 from assets.economy_news import job_store, near_duplicates, store
 from assets.economy_news.article_page import Article
-from assets.economy_news.models import ListedPage, Partition
+from assets.economy_news.models import JobMode, ListedPage, Partition
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class StoringRules:
     model: str
     crawl_permission: str | None
     run_id: str
+    mode: JobMode = JobMode.live
 
 
 class ArticleStore:
@@ -90,6 +91,7 @@ class ArticleStore:
             model=self._rules.model,
             min_characters=least,
             skip_duplicates=self._rules.skip_duplicates,
+            mode=self._rules.mode,
         ):
             counts["summary_job"] += 1
         else:

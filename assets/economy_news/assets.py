@@ -6,10 +6,12 @@ from enum import Enum
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from assets.economy_news import checks, job_report, job_store, result_kinds, store
+from assets.economy_news.batch_step import BatchStep
 from assets.economy_news.enrichment import Enricher
-from assets.economy_news.models import Lists, Partition
+from assets.economy_news.models import JobMode, Lists, Partition
 from assets.economy_news.partition_metadata import (
     article_metadata,
     completeness_metadata,
@@ -30,6 +32,7 @@ from orchestration.policies import (
 )
 from resources import gate
 from resources.alerts import AlertResource
+from resources.batches import BatchResource
 from resources.chat import ChatResource
 from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
@@ -42,9 +45,16 @@ MAX_LISTED_ITEMS = 50
 class CrawlConfig(dg.Config):
     """What one crawl run does."""
 
-    lists: Lists = Lists.needed
-    """needed: a past day's lists are read to their end once; again: once more; none: fetch only what earlier
-    passes listed and could not fetch yet."""
+    lists: Lists = Field(
+        default=Lists.needed,
+        description="needed: a past day's lists are read to their end once; again: once more; none: only "
+        "what earlier passes listed and could not fetch yet is fetched.",
+    )
+    mode: JobMode = Field(
+        default=JobMode.live,
+        description="How the summaries of new articles, and what is made from them, are asked: live, or batch "
+        "at half the price and within a day, as for a backfill.",
+    )
 
 
 class Redo(Enum):
@@ -55,11 +65,27 @@ class Redo(Enum):
     all = "all"
 
 
-class RedoConfig(dg.Config):
-    """What an enrichment run does besides what is missing."""
+class Mode(Enum):
+    """How the jobs that wait are asked. Lower case: Dagster's config knows enums by their names."""
 
-    redo: Redo = Redo.nothing
-    """outdated: results of an older prompt, model or input too; all: every result of the partitions."""
+    keep = "keep"
+    live = "live"
+    batch = "batch"
+
+
+class RedoConfig(dg.Config):
+    """What an enrichment run does besides what is missing, and how."""
+
+    redo: Redo = Field(
+        default=Redo.nothing,
+        description="outdated: results of an older prompt, model or input too; all: every result of the "
+        "partitions, which is paid again.",
+    )
+    mode: Mode = Field(
+        default=Mode.keep,
+        description="batch: what waits in the partitions, and what is made from it, is asked in batches, at "
+        "half the price and within a day; live: at once; keep: each job as it was, new ones at once.",
+    )
 
 
 @dg.asset(
@@ -91,7 +117,7 @@ def economy_articles(
         raise dg.Failure(description="crawling is switched off (CRAWL_ENABLED)", allow_retries=False)
     with failures_by_owner(context), postgres.connect() as connection:
         run = CrawlRun(connection, crawl_rules, alerts, context.run_id, chat.model, CRAWL_SLICE_SECONDS)
-        run.crawl(news_site, _partitions(context), config.lists)
+        run.crawl(news_site, _partitions(context), config.lists, config.mode)
         done = list(run.passes)
         articles, pages = store.article_counts(connection, done), store.page_counts(connection, done)
     metadata = {
@@ -134,6 +160,7 @@ def article_summaries(
     config: RedoConfig,
     postgres: PostgresResource,
     chat: ChatResource,
+    news_batches: BatchResource,
     enrichment_rules: EnrichmentRules,
     alerts: AlertResource,
 ) -> dg.MaterializeResult:
@@ -141,7 +168,9 @@ def article_summaries(
 
     Settles the SUMMARY jobs that are pending or due; an API error settles its job and fails no step.
     """
-    _settle_jobs(result_kinds.SUMMARY, context, config, postgres, chat, enrichment_rules, alerts)
+    _settle_jobs(
+        result_kinds.SUMMARY, context, config, postgres, chat, news_batches, enrichment_rules, alerts
+    )
     with failures_by_owner(context), postgres.connect() as connection:
         partitions = _partitions(context)
         check = checks.numbers(job_report.unpublishable_summaries(connection, partitions))
@@ -154,11 +183,14 @@ def article_term_cards(
     config: RedoConfig,
     postgres: PostgresResource,
     chat: ChatResource,
+    news_batches: BatchResource,
     enrichment_rules: EnrichmentRules,
     alerts: AlertResource,
 ) -> dg.MaterializeResult:
     """Three finance terms of every summary (news.term_card), and the dictionary of terms (news.term)."""
-    _settle_jobs(result_kinds.TERM_CARDS, context, config, postgres, chat, enrichment_rules, alerts)
+    _settle_jobs(
+        result_kinds.TERM_CARDS, context, config, postgres, chat, news_batches, enrichment_rules, alerts
+    )
     with failures_by_owner(context), postgres.connect() as connection:
         partitions = _partitions(context)
         check = checks.terms(job_report.foreign_highlights(connection, partitions))
@@ -171,11 +203,14 @@ def article_insights(
     config: RedoConfig,
     postgres: PostgresResource,
     chat: ChatResource,
+    news_batches: BatchResource,
     enrichment_rules: EnrichmentRules,
     alerts: AlertResource,
 ) -> None:
     """Three points worth a second look in every summary (news.insight)."""
-    _settle_jobs(result_kinds.INSIGHT, context, config, postgres, chat, enrichment_rules, alerts)
+    _settle_jobs(
+        result_kinds.INSIGHT, context, config, postgres, chat, news_batches, enrichment_rules, alerts
+    )
 
 
 @_ai_asset(result_kinds.QUIZ_CONTENT, article_summaries)
@@ -184,11 +219,14 @@ def article_content_quizzes(
     config: RedoConfig,
     postgres: PostgresResource,
     chat: ChatResource,
+    news_batches: BatchResource,
     enrichment_rules: EnrichmentRules,
     alerts: AlertResource,
 ) -> None:
     """Three questions about the content of every summary (news.quiz, kind CONTENT)."""
-    _settle_jobs(result_kinds.QUIZ_CONTENT, context, config, postgres, chat, enrichment_rules, alerts)
+    _settle_jobs(
+        result_kinds.QUIZ_CONTENT, context, config, postgres, chat, news_batches, enrichment_rules, alerts
+    )
 
 
 @_ai_asset(result_kinds.QUIZ_TERM, article_term_cards)
@@ -197,11 +235,14 @@ def article_term_quizzes(
     config: RedoConfig,
     postgres: PostgresResource,
     chat: ChatResource,
+    news_batches: BatchResource,
     enrichment_rules: EnrichmentRules,
     alerts: AlertResource,
 ) -> None:
     """Three questions about the terms of every article's cards (news.quiz, kind TERM)."""
-    _settle_jobs(result_kinds.QUIZ_TERM, context, config, postgres, chat, enrichment_rules, alerts)
+    _settle_jobs(
+        result_kinds.QUIZ_TERM, context, config, postgres, chat, news_batches, enrichment_rules, alerts
+    )
 
 
 @dg.asset(
@@ -254,18 +295,28 @@ def _settle_jobs(
     config: RedoConfig,
     postgres: PostgresResource,
     chat: ChatResource,
+    batches: BatchResource,
     rules: EnrichmentRules,
     alerts: AlertResource,
 ) -> None:
-    """Settles the jobs of one kind in the run's partitions and records how each partition stands."""
+    """Settles the jobs of one kind in the run's partitions and records how each partition stands.
+
+    Batches come first: what they bring needs no call.
+    """
     started = time.monotonic()
     partitions = _partitions(context)
     with failures_by_owner(context), postgres.connect() as connection:
         enricher = Enricher(kind, partitions, context.run_id, connection, chat, rules, alerts)
         if config.redo is not Redo.nothing:
             tried_before = filter(None, (context.run.root_run_id, context.run.parent_run_id))
-            again = enricher.ask_again(config.redo is Redo.all, list(tried_before))
+            mode = JobMode.batch if config.mode is Mode.batch else JobMode.live
+            again = enricher.ask_again(config.redo is Redo.all, list(tried_before), mode)
             context.log.info(f"{kind.job_type}: {again} results are asked for again")
+        if config.mode is not Mode.keep:
+            job_store.set_mode(connection, kind.job_type, partitions, JobMode[config.mode.name])
+        in_batches = BatchStep(
+            kind, partitions, context.run_id, connection, chat, batches, rules, alerts
+        ).run()
         outcome = enricher.run()
         jobs = job_report.jobs_by_partition(
             connection, kind.job_type, partitions, kind.prompt.version, chat.model
@@ -274,14 +325,17 @@ def _settle_jobs(
     record(
         context,
         {
-            partition: result_metadata(jobs[partition], outcome.usage_of(partition), seconds)
+            partition: result_metadata(
+                jobs[partition],
+                outcome.usage_of(partition) + in_batches.jobs.usage_of(partition),
+                seconds,
+            )
             for partition in partitions
         },
     )
-    context.log.info(
-        f"{kind.job_type}: {outcome.succeeded} stored, {outcome.failed} failed, {outcome.put_off} put off, "
-        f"{outcome.leases_lost} leases lost"
-    )
+    context.log.info(f"{kind.job_type}: {outcome.summed_up()}")
+    if told := in_batches.summed_up():
+        context.log.info(f"{kind.job_type} in batches: {told}")
 
 
 def _partitions(context: dg.AssetExecutionContext) -> list[Partition]:

@@ -15,7 +15,7 @@ from assets.economy_news.article_source import NaverPages
 from assets.economy_news.article_storing import ArticleStore, StoringRules
 from assets.economy_news.crawl import ListRules, SectionCrawler, SectionPass
 from assets.economy_news.list_page import ListLayoutChanged
-from assets.economy_news.models import Lists, Partition
+from assets.economy_news.models import JobMode, Lists, Partition
 from assets.economy_news.rules import CrawlRules
 from resources.alerts import AlertResource
 from resources.errors import CrawlNotAllowed, FetchFailed, HostPaused
@@ -57,8 +57,16 @@ class CrawlRun:
         self.seconds: dict[Partition, float] = {}
         self.failures: dict[Partition, str] = {}
 
-    def crawl(self, site: SiteResource, partitions: Sequence[Partition], lists: Lists = Lists.needed) -> None:
+    def crawl(
+        self,
+        site: SiteResource,
+        partitions: Sequence[Partition],
+        lists: Lists = Lists.needed,
+        mode: JobMode = JobMode.live,
+    ) -> None:
         """Passes over every partition; `failures` says which could not be read and why.
+
+        `mode`: how the jobs of new articles are asked.
 
         Raises CrawlNotAllowed for an expired permission and ServiceNotConfigured without a site.
         """
@@ -68,7 +76,7 @@ class CrawlRun:
         except CrawlNotAllowed as error:
             self._alerts.raise_(self._connection, f"{SITE_ALARM}:permission", str(error))
             raise
-        articles = ArticleStore(self._connection, self._storing_rules(permission))
+        articles = ArticleStore(self._connection, self._storing_rules(permission, mode))
         with site.open(self._connection, permission) as pages:
             crawler = SectionCrawler(
                 NaverPages(pages),
@@ -150,7 +158,7 @@ class CrawlRun:
             stop_after_seen_streak=self._rules.stop_after_seen_streak,
         )
 
-    def _storing_rules(self, permission: str | None) -> StoringRules:
+    def _storing_rules(self, permission: str | None, mode: JobMode) -> StoringRules:
         return StoringRules(
             min_characters_for_ai=self._rules.min_content_length_for_ai,
             skip_duplicates=self._rules.skip_duplicates,
@@ -158,6 +166,7 @@ class CrawlRun:
             model=self._model,
             crawl_permission=permission,
             run_id=self._run_id,
+            mode=mode,
         )
 
     def _alarm_about_layouts(self) -> None:

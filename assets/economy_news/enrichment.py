@@ -12,10 +12,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 import psycopg
 
 from assets.economy_news import job_store
-from assets.economy_news.models import Claim, Partition
+from assets.economy_news.models import Claim, JobMode, Partition
 from assets.economy_news.result_kinds import ResultKind
+from assets.economy_news.result_writing import Outcome
 from assets.economy_news.rules import EnrichmentRules
-from assets.economy_news.settlement import Asking, Outcome, Question, Settlement
+from assets.economy_news.settlement import Asking, Question, Settlement
 from resources import gate, spending
 from resources.alerts import AlertResource
 from resources.api_failure import ApiFailure
@@ -53,7 +54,9 @@ class Enricher:
         self._is_probe = False
         self._renewed_at = time.monotonic()
 
-    def ask_again(self, everything: bool, tries_again: Sequence[str] = ()) -> int:
+    def ask_again(
+        self, everything: bool, tries_again: Sequence[str] = (), mode: JobMode = JobMode.live
+    ) -> int:
         """How many results of the partitions were made jobs again: the outdated ones, or all.
 
         What the runs named in `tries_again` have made already is left alone.
@@ -66,6 +69,7 @@ class Enricher:
             model=self._chat.model,
             run_ids=[self._run_id, *tries_again],
             everything=everything,
+            mode=mode,
         )
 
     def run(self) -> Outcome:

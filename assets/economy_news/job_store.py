@@ -10,7 +10,15 @@ from pathlib import Path
 import psycopg
 from psycopg.types.json import Jsonb
 
-from assets.economy_news.models import Claim, DueJobs, JobFailure, JobType, Partition, Success
+from assets.economy_news.models import (
+    Claim,
+    DueJobs,
+    JobFailure,
+    JobMode,
+    JobType,
+    Partition,
+    Success,
+)
 from assets.economy_news.store import columns
 from resources.named_sql import read_statements
 
@@ -25,6 +33,7 @@ def add_summary_job(
     model: str,
     min_characters: int,
     skip_duplicates: bool,
+    mode: JobMode = JobMode.live,
 ) -> bool:
     """True if the article got a job; False where it has one, shares that of its first near-duplicate, is too
     short (`min_characters` 0: no article gets one) or has lost its body."""
@@ -34,6 +43,7 @@ def add_summary_job(
         "model": model,
         "min_characters": min_characters,
         "skip_duplicates": skip_duplicates,
+        "mode": mode,
     }
     return connection.execute(SQL["add_summary_job"], parameters).fetchone() is not None
 
@@ -43,6 +53,7 @@ def add_following_jobs(
     output_hashes: Mapping[int, str],
     prompt_versions: Mapping[JobType, str],
     model: str,
+    mode: JobMode = JobMode.live,
 ) -> list[JobType]:
     """The types of the jobs made from new results, given by article id and output hash.
 
@@ -55,6 +66,7 @@ def add_following_jobs(
         "job_types": list(prompt_versions),
         "prompt_versions": list(prompt_versions.values()),
         "model": model,
+        "mode": mode,
     }
     connection.execute(SQL["drop_superseded_jobs"], parameters)
     return [JobType(row[0]) for row in connection.execute(SQL["add_following_jobs"], parameters)]
@@ -69,10 +81,12 @@ def redo_results(
     model: str,
     run_ids: Sequence[str],
     everything: bool,
+    mode: JobMode = JobMode.live,
 ) -> int:
     """How many results were asked for again: the outdated ones, or all, that these runs have not made.
 
-    `run_ids` are this run and those that it tries again.
+    `run_ids` are this run and those that it tries again. What will be made again from a result that is under
+    way is left to that.
     """
     parameters = {
         **columns(partitions),
@@ -81,8 +95,17 @@ def redo_results(
         "model": model,
         "run_ids": list(run_ids),
         "everything": everything,
+        "mode": mode,
     }
     return len(connection.execute(SQL["redo_results"], parameters).fetchall())
+
+
+def set_mode(
+    connection: psycopg.Connection, job_type: JobType, partitions: Sequence[Partition], mode: JobMode
+) -> int:
+    """How many jobs that wait are asked in another way from now on."""
+    parameters = {**columns(partitions), "job_type": job_type, "mode": mode}
+    return len(connection.execute(SQL["set_mode"], parameters).fetchall())
 
 
 def fail_spent_leases(connection: psycopg.Connection, job_type: JobType, most_retries: int) -> int:
@@ -141,7 +164,11 @@ def release_claims(connection: psycopg.Connection, run_id: str, claims: Sequence
 
 
 def free_jobs_of_run(connection: psycopg.Connection, run_id: str, delay_seconds: float = 60) -> int:
-    """How many jobs a run that ended had left RUNNING; they are due after the delay."""
+    """How many jobs a run that ended had left RUNNING; they are due after the delay.
+
+    Batches that it was taking in are free for the next run.
+    """
+    connection.execute(SQL["free_batches_of_run"], {"run_id": run_id})
     parameters = {"run_id": run_id, "delay_seconds": delay_seconds}
     return len(connection.execute(SQL["free_jobs_of_run"], parameters).fetchall())
 
@@ -162,6 +189,7 @@ def finish_successes(
         {
             "job_id": success.claim.job_id,
             "attempt": success.claim.attempt,
+            "batch_plan": success.claim.batch_plan,
             **success.model_dump(mode="json", exclude={"claim"}),
         }
         for success in successes
@@ -181,6 +209,7 @@ def finish_failures(connection: psycopg.Connection, run_id: str, failures: Seque
         {
             "job_id": failure.claim.job_id,
             "attempt": failure.claim.attempt,
+            "batch_plan": failure.claim.batch_plan,
             **failure.model_dump(mode="json", exclude={"claim"}),
         }
         for failure in failures
@@ -189,13 +218,19 @@ def finish_failures(connection: psycopg.Connection, run_id: str, failures: Seque
     return {row[0] for row in connection.execute(SQL["finish_failures"], parameters)}
 
 
-def due_jobs_by_partition(connection: psycopg.Connection, limit: int) -> list[DueJobs]:
-    """Days and sections with jobs that a run could take now, newest day first."""
-    return [DueJobs(*row) for row in connection.execute(SQL["due_jobs_by_partition"], {"limit": limit})]
+def due_jobs_by_partition(
+    connection: psycopg.Connection, limit: int, with_batches: bool = True
+) -> list[DueJobs]:
+    """Days and sections with jobs that a run could take now, newest day first.
+
+    Those that wait for a batch count only `with_batches`: where one could be sent now.
+    """
+    parameters = {"limit": limit, "with_batches": with_batches}
+    return [DueJobs(*row) for row in connection.execute(SQL["due_jobs_by_partition"], parameters)]
 
 
 def claims_of_run(connection: psycopg.Connection, run_id: str) -> tuple[int, int]:
-    """How many jobs the run claimed, and how many of them are settled (SUCCESS or FAILED)."""
+    """How many jobs the run claimed, and how many are settled (SUCCESS or FAILED) or in a batch."""
     row = connection.execute(SQL["claims_of_run"], {"run_id": run_id}).fetchone()
     assert row is not None
     return row[0], row[1]

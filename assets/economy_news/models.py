@@ -18,6 +18,13 @@ class JobType(StrEnum):
     QUIZ_TERM = "QUIZ_TERM"
 
 
+class JobMode(StrEnum):
+    """How a job is asked: by a call at once, or in a batch within a day, at half the price."""
+
+    live = "live"
+    batch = "batch"
+
+
 class Lists(Enum):
     """Which section lists a run reads. Lower case: Dagster's config knows enums by their names."""
 
@@ -55,6 +62,8 @@ class Claim(NamedTuple):
     """What the job's kind reads: the body, the full summary, or the cards as text."""
     lease_was_lost: bool
     """The job had been RUNNING under a lease that ran out."""
+    batch_plan: str | None = None
+    """The batch that asks for it: then this and `attempt` are the token, whichever run finishes it."""
 
 
 class Success(BaseModel):
@@ -94,6 +103,8 @@ class PartitionJobs(BaseModel):
     section: str
     done: int = 0
     waiting: int = 0
+    submitted: int = 0
+    """Of the waiting ones, those in a batch."""
     failed: int = 0
     suspended: int = 0
     outdated: int = 0
@@ -156,3 +167,47 @@ class PartitionState(BaseModel):
     waiting: int
     failed: int
     suspended: int
+
+
+class OpenBatch(NamedTuple):
+    """A batch that is planned or at the provider. `plan` is our id, `batch_id` the provider's."""
+
+    plan: str
+    job_type: JobType
+    day: date
+    """Of all its jobs."""
+    prompt_version: str
+    model: str
+    status: str
+    """PLANNED or SUBMITTED."""
+    input_file_id: str | None
+    batch_id: str | None
+    planned_at: datetime
+    is_free: bool
+    """No run holds it."""
+
+
+class BatchLine(NamedTuple):
+    """A job's line in a batch file, without its bytes. `asked_hash`: of the text that it asks about."""
+
+    job_id: int
+    asked_hash: str
+    bytes: int
+    most_input_tokens: int
+
+    @property
+    def queued_tokens(self) -> int:
+        """What it takes of the provider's queue: a token for a syllable or for three letters."""
+        return -(-self.bytes // 3)
+
+
+class SubmittedJob(NamedTuple):
+    """A job in a batch whose answer is here. The claim's text is as it is now."""
+
+    claim: Claim
+    asked_hash: str | None
+    error_code: str | None
+    """Of the try before, if any."""
+    has_lost_its_text: bool
+    is_superseded: bool
+    """A later job of its kind counts for the article."""

@@ -1,7 +1,8 @@
 """What a materialisation tells of its partition: numbers under the same names everywhere, for the UI's plots.
 
 items_done, items_waiting, items_failed, items_suspended and items_outdated are of the partition as it
-stands; tokens, cost_usd and seconds are of this run. No text from outside, so nothing to escape.
+stands, items_submitted those of the waiting ones that are in a batch; tokens, cost_usd and seconds are of
+this run. No text from outside, so nothing to escape.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ def result_metadata(jobs: PartitionJobs, usage: Usage, seconds: float) -> Metada
     """Of one partition of an asset of AI results."""
     return {
         **_items(jobs.done, jobs.waiting, jobs.failed, jobs.suspended, jobs.outdated),
+        "items_submitted": jobs.submitted,
         **_usage(usage, seconds),
         "cost_usd_total": jobs.cost_usd,
     }

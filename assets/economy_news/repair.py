@@ -1,15 +1,16 @@
 """Jobs for people: resume, requeue, take down, and the daily retention. Config is typed for the launchpad."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 
 import dagster as dg
 from pydantic import Field
 
-from assets.economy_news import repair_store, result_kinds
+from assets.economy_news import repair_store, result_kinds, resuming
 from assets.economy_news.article_url import article_ids_on_any_host
 from assets.economy_news.rules import CrawlRules
 from orchestration.policies import REPAIR_MAX_SECONDS, job_tags
-from resources import gate
 from resources.alerts import AlertResource
 from resources.chat import ChatResource
 from resources.postgres import PostgresResource
@@ -54,16 +55,10 @@ def resume_suspended_jobs(
     alerts: AlertResource,
 ) -> None:
     reason = config.reason.value if config.reason else None
-    with postgres.connect() as connection:
-        with connection.transaction():
-            _expect(repair_store.statuses(connection, config.job_ids), config.job_ids, "SUSPENDED")
-            resumed = repair_store.resume_suspended(connection, config.job_ids, reason)
-            _expect_all(config.job_ids, set(resumed))
-            opened = gate.open_(connection, chat.gate_key)
-        if opened:
-            alerts.clear(connection, f"gate:{chat.model}")
-    context.add_output_metadata({"resumed": len(resumed), "gate_was_shut": opened})
-    context.log.info(f"{len(resumed)} jobs are PENDING again")
+    with postgres.connect() as connection, _failing():
+        resumed = resuming.resume(connection, chat.gate_key, alerts, config.job_ids, reason)
+    context.add_output_metadata({"resumed": resumed.jobs, "gate_was_shut": resumed.gate_was_shut})
+    context.log.info(f"{resumed.jobs} jobs are PENDING again")
 
 
 @dg.op(description="Puts failed jobs back to PENDING with all attempts.")
@@ -72,10 +67,10 @@ def requeue_failed_jobs(
 ) -> None:
     if not config.job_ids and config.error_code is None:
         raise dg.Failure(description="name job_ids or an error_code", allow_retries=False)
-    with postgres.connect() as connection, connection.transaction():
-        _expect(repair_store.statuses(connection, config.job_ids), config.job_ids, "FAILED")
+    with postgres.connect() as connection, _failing(), connection.transaction():
+        resuming.expect_status(connection, config.job_ids, "FAILED")
         requeued = repair_store.requeue_failed(connection, config.job_ids, config.error_code)
-        _expect_all(config.job_ids, requeued)
+        resuming.expect_changed(config.job_ids, requeued)
     context.add_output_metadata({"requeued": len(requeued)})
     context.log.info(f"{len(requeued)} jobs are PENDING again")
 
@@ -113,25 +108,13 @@ def empty_old_bodies(
     context.add_output_metadata({"emptied": emptied, "jobs_failed": failed})
 
 
-def _expect_all(job_ids: list[int], changed: set[int]) -> None:
-    """Raises Failure, which undoes the change, where the statement left out a job that was named."""
-    left_out = sorted(set(job_ids) - changed)
-    if left_out:
-        raise dg.Failure(
-            description=f"jobs {left_out} were redone meanwhile, or their article has lost its body",
-            allow_retries=False,
-        )
-
-
-def _expect(found: dict[int, str], job_ids: list[int], status: str) -> None:
-    """Raises Failure naming every job that is not in the status, so that none is changed by mistake."""
-    wrong = [
-        f"job {job_id} is {found[job_id]}" if job_id in found else f"job {job_id} does not exist"
-        for job_id in job_ids
-        if found.get(job_id) != status
-    ]
-    if wrong:
-        raise dg.Failure(description=f"not {status}: {'; '.join(wrong)}", allow_retries=False)
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Jobs that are not as they were named fail the run, which a retry would not change."""
+    try:
+        yield
+    except resuming.NotAsNamed as error:
+        raise dg.Failure(description=str(error), allow_retries=False) from None
 
 
 @dg.job(

@@ -15,12 +15,14 @@ from resources.errors import CrawlNotAllowed
 class CrawlRules(dg.ConfigurableResource):
     """How section lists are read and what is stored of them."""
 
-    enabled: bool = True
-    max_pages: int = 1
-    backfill_max_pages: int = 200
-    stop_after_seen_streak: int = 8
+    enabled: bool = Field(default=True, description="CRAWL_ENABLED; off: every crawl run fails at once.")
+    max_pages: int = Field(default=1, description="Most pages of a section's list of the running day.")
+    backfill_max_pages: int = Field(default=200, description="Most pages of a section's list of a past day.")
+    stop_after_seen_streak: int = Field(
+        default=8, description="So many known articles in a row end the reading of a list."
+    )
     min_content_length_for_ai: int = Field(default=1_000, description="0: no article gets AI results.")
-    skip_duplicates: bool = True
+    skip_duplicates: bool = Field(default=True, description="Copies of a stored article get no AI results.")
     recheck_days: int = Field(
         default=0, description="Stored articles this young are looked at again, hourly; 0: never."
     )
@@ -41,17 +43,24 @@ class CrawlRules(dg.ConfigurableResource):
 class EnrichmentRules(dg.ConfigurableResource):
     """How jobs are claimed, asked, paid and tried again."""
 
-    enabled: bool = True
-    concurrency: int = 16
-    batch_size: int = 50
-    lease_seconds: float = 600
+    enabled: bool = Field(default=True, description="AI_ENABLED; off: no job is claimed.")
+    concurrency: int = Field(default=16, description="Model calls under way at once in a step.")
+    batch_size: int = Field(default=50, description="Most jobs claimed by one statement.")
+    lease_seconds: float = Field(
+        default=600, description="A claimed job that is not settled by then is free for the next run."
+    )
     slice_seconds: float = Field(
         default=ENRICH_SLICE_SECONDS, description="After these a step claims no more; the next run goes on."
     )
-    max_retries: int = 5
-    retry_base_seconds: int = 30
-    retry_max_seconds: int = 600
-    gate_probe_minutes: int = 30
+    max_retries: int = Field(default=5, description="A job that failed more often is FAILED.")
+    retry_base_seconds: int = Field(default=30, description="Before the first retry; it doubles with each.")
+    retry_max_seconds: int = Field(default=600, description="The longest wait before a retry.")
+    gate_probe_minutes: int = Field(
+        default=30, description="Between two tries whether a shut gate can be opened."
+    )
+    max_enqueued_tokens: int = Field(
+        default=2_000_000, description="Most tokens that open batches of the model may hold together."
+    )
     daily_spending_cap_usd: str = Field(default="5", description="USD per day in Seoul; empty: no cap.")
 
     @property

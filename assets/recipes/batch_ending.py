@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from assets.recipes import batch_intents, batch_queue_store, batch_store, job_store, recipe_store
-from assets.recipes.batch_answers import Answers
 from assets.recipes.batch_intents import PIPELINE, BatchContext
 from assets.recipes.batch_queue_store import QUEUE_FULL
 from assets.recipes.models import BatchIntent, BatchKind, Job
 from resources import batch_spending
+from resources.batch_answers import Answers
 from resources.batch_state import BatchState
 from resources.counters import Counts
 from resources.model_table import Model

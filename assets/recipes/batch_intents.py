@@ -15,13 +15,13 @@ import psycopg
 
 from assets.recipes import batch_queue_store, batch_store, job_store, recipe_store
 from assets.recipes.batch_kinds import INGREDIENT, BatchContent, Line
-from assets.recipes.batch_lines import Shard
 from assets.recipes.batch_queue_store import QUEUE_FULL
 from assets.recipes.batch_room import BUDGET
 from assets.recipes.models import BatchIntent
 from assets.recipes.rules import RecipeRules
 from resources import batch_spending
 from resources.api_failure import FAIL, ApiFailure
+from resources.batch_lines import Shard
 from resources.batches import BatchApi, InputFileGone, QueueFull
 from resources.counters import Counts
 from resources.errors import SpendingCapReached

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from assets.recipes.batch_lines import Body
 from assets.recipes.models import BatchIntent, BatchKind, Job
 from assets.recipes.statuses import Status
+from resources.batch_lines import Body
 
 INGREDIENT = "ingredient:"
 """Starts the custom_id of a line that is an ingredient's and no job's."""

@@ -24,15 +24,15 @@ from assets.recipes import (
     recipe_store,
     repair_store,
 )
-from assets.recipes.batch_answers import Answers
 from assets.recipes.batch_ending import BatchLost
 from assets.recipes.batch_intents import BatchContext
 from assets.recipes.batch_kinds import INGREDIENT, BatchContent, Read
-from assets.recipes.batch_lines import Body
 from assets.recipes.models import BatchIntent
 from assets.recipes.rules import RecipeRules
 from resources.alerts import AlertResource
 from resources.api_failure import SUSPEND, ApiFailure
+from resources.batch_answers import Answers
+from resources.batch_lines import Body
 from resources.batch_state import BatchState
 from resources.batches import BatchApi, BatchResource
 from resources.model_gate import ModelGate

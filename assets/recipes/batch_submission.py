@@ -24,7 +24,6 @@ from assets.recipes import (
 )
 from assets.recipes.batch_intents import BatchContext
 from assets.recipes.batch_kinds import BatchContent, Line, Stages
-from assets.recipes.batch_lines import MAX_BYTES, MAX_LINES, write_shards
 from assets.recipes.batch_queue_store import QUEUE_FULL
 from assets.recipes.batch_room import BUDGET, QUEUE_LIMIT, Peekable, Room
 from assets.recipes.models import Job
@@ -32,6 +31,7 @@ from assets.recipes.rules import RecipeRules
 from assets.recipes.statuses import LEASE_SECONDS
 from resources.alerts import AlertResource
 from resources.api_failure import ApiFailure
+from resources.batch_lines import MAX_BYTES, MAX_LINES, write_shards
 from resources.batches import BatchApi, BatchResource
 from resources.model_gate import ModelGate
 from resources.model_table import Model

@@ -8,11 +8,11 @@ import psycopg
 
 from assets.recipes import batch_store, embedding_store, recipe_store
 from assets.recipes.batch_kinds import EMBED, INGREDIENT, Line, Read, Stages, Written
-from assets.recipes.batch_lines import Body, request_line
 from assets.recipes.document import document_hash, document_of
 from assets.recipes.embedding import UnusableVector, embedding_request, vector_of
 from assets.recipes.models import BatchIntent, BatchKind, Job
 from assets.recipes.recipe_store import RecipeToEmbed, RecipeVector
+from resources.batch_lines import Body, request_line
 
 if TYPE_CHECKING:
     from assets.recipes.job_store import Mongo

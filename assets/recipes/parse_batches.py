@@ -8,10 +8,10 @@ import psycopg
 
 from assets.recipes import job_store, recipe_store
 from assets.recipes.batch_kinds import PARSE, Line, Read, Stages, Written
-from assets.recipes.batch_lines import Body, content_of, request_line
 from assets.recipes.models import BatchIntent, Job
 from assets.recipes.parsed_recipe import UnusableRecipe, read_parsed
 from assets.recipes.prompt import parse_request
+from resources.batch_lines import Body, content_of, request_line
 
 if TYPE_CHECKING:
     from assets.recipes.job_store import Mongo

@@ -17,7 +17,9 @@ class RecipeRules(dg.ConfigurableResource):
     max_enqueued_tokens: int = Field(
         default=2_000_000, description="Tokens that may wait in batches at once."
     )
-    gate_probe_minutes: int = 30
+    gate_probe_minutes: int = Field(
+        default=30, description="Between two tries whether a shut gate can be opened."
+    )
     daily_spending_cap_usd: str = Field(default="5", description="USD per day in Seoul; empty: no cap.")
 
     @property

@@ -1,16 +1,23 @@
 """A project folder of its own, whose stack the README's commands start and stop."""
 
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from local_stack.environment import TRIGGERS
+from local_stack.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,6 +28,18 @@ def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 240) -> None
     while not is_so():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
         time.sleep(0.2)
+
+
+def ask(ui: str, query: str, variables: dict[str, Any]) -> dict[str, Any]:
+    """What the UI's own API answers."""
+    request = urllib.request.Request(
+        f"{ui}/graphql",
+        data=json.dumps({"query": query, "variables": variables}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        data: dict[str, Any] = json.load(answer)["data"]
+    return data
 
 
 class Project:
@@ -94,3 +113,37 @@ class Project:
             text=True,
             check=False,
         )
+
+
+@contextmanager
+def project_in(folder: Path) -> Iterator[Project]:
+    """A project there; what still runs afterwards is stopped and its data removed."""
+    folder.mkdir()
+    try:
+        yield Project(folder)
+    finally:
+        Stack(folder / ".local", environ={}).remove_data()
+
+
+@contextmanager
+def running_dev(project: Project) -> Iterator["subprocess.Popen[str]"]:
+    """`make dev`; it ends with the block, also where that fails."""
+    started = project.start("dev")
+    try:
+        yield started
+    finally:
+        started.send_signal(signal.SIGINT)
+        started.wait(timeout=60)
+
+
+def addresses(dev: "subprocess.Popen[str]") -> tuple[str, str]:
+    """Where the UI and the door of a `make dev` are, once both answer."""
+    assert dev.stdout is not None
+    said: list[str] = []
+    found: list[str] = []
+    for line in dev.stdout:
+        said.append(line)
+        found += re.findall(r"http://\S+", line)
+        if len(found) == 2:
+            return found[0], found[1]
+    raise AssertionError("make dev did not come up: " + "".join(said))

@@ -1,13 +1,11 @@
 """`make dev`: a backfill goes through beside the live crawl, the door answers, Ctrl-C stops everything."""
 
 import json
-import re
 import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
-from typing import Any
 
 import psycopg
 import pytest
@@ -15,7 +13,7 @@ import pytest
 from local_stack.stack import Stack
 from orchestration.partitions import SECTIONS, news_key
 from orchestration.schedules import SEOUL
-from tests.end_to_end.project import Project, wait_for
+from tests.end_to_end.project import Project, addresses, ask, running_dev, wait_for
 
 BACKFILLED = [date(2026, 11, 18) + timedelta(days=number) for number in range(3)]
 
@@ -35,33 +33,17 @@ query Status($id: String!) {
 """
 
 
-def ask(ui: str, query: str, variables: dict[str, Any]) -> dict[str, Any]:
-    """What the UI's own API answers."""
-    request = urllib.request.Request(
-        f"{ui}/graphql",
-        data=json.dumps({"query": query, "variables": variables}).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        data: dict[str, Any] = json.load(answer)["data"]
-    return data
-
-
 @pytest.fixture
 def dev(project: Project) -> Iterator["subprocess.Popen[str]"]:
     """`make dev`; it ends with the test, also where that fails."""
-    started = project.start("dev")
-    yield started
-    started.send_signal(signal.SIGINT)
-    started.wait(timeout=60)
+    with running_dev(project) as started:
+        yield started
 
 
 def test_a_backfill_and_the_live_crawl_go_side_by_side_and_ctrl_c_stops_all(
     project: Project, dev: "subprocess.Popen[str]"
 ) -> None:
-    assert dev.stdout is not None
-    addresses = (found[0] for line in dev.stdout if (found := re.search(r"http://\S+", line)))
-    ui, door = next(addresses), next(addresses)
+    ui, door = addresses(dev)
     variables = Stack(project.local, environ=project.environ).environment()
 
     with urllib.request.urlopen(f"{door}/readyz", timeout=10) as answer:

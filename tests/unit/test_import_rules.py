@@ -13,6 +13,7 @@ OURS = (
     "resources",
     "sensors",
     "api",
+    "operations",
     "migrations",
     "local_stack",
     "benchmarks",
@@ -46,9 +47,17 @@ WORK = {
     "economy_news": {
         "article_source.py",
         "article_storing.py",
+        "batch_line_verdicts.py",
+        "batch_room.py",
+        "batch_run.py",
+        "batch_sending.py",
+        "batch_step.py",
+        "batch_taking_in.py",
         "crawl.py",
         "crawl_run.py",
         "enrichment.py",
+        "result_writing.py",
+        "resuming.py",
         "settlement.py",
     },
     "raw_files": {
@@ -63,6 +72,7 @@ WORK = {
     "recipes": {
         "batch_ending.py",
         "batch_intents.py",
+        "batch_kinds.py",
         "batch_retrieval.py",
         "batch_room.py",
         "batch_submission.py",
@@ -78,8 +88,9 @@ WORK = {
 }
 # What becomes of a failed attempt is told by the run and by the sensor that hears of its death.
 TOLD_BY_RUN_STATUS = {"assets.raw_files.attempts"}
+OPERATIONS_FACING_DAGSTER = {"jobs.py", "instance_facts.py", "run_purge.py"}
 # A search answers at once; what a posted text may be is a rule of its pipeline.
-ASKED_BY_THE_DOOR = ("request_text.py", "search.py")
+ASKED_BY_THE_DOOR = ("request_text.py", "search.py", "resuming.py")
 
 
 def modules(folder: str) -> list[Path]:
@@ -125,7 +136,7 @@ def test_a_pipelines_module_imports_what_its_kind_may(path: Path) -> None:
     if path.name in DAGSTER_FACING:
         assert not refused(path, own, "resources", *LEAVES)
     elif path.name in STORES:
-        assert not refused(path, own, "resources.errors", "resources.named_sql")
+        assert not refused(path, own, "resources.errors", "resources.named_sql", "resources.item_history")
         assert "psycopg.connect" not in path.read_text()
     elif path.name in WORK.get(pipeline, set()):
         assert not refused(path, own, "resources")
@@ -159,7 +170,8 @@ def test_a_sensor_imports_its_own_pipeline_resources_and_leaves(path: Path) -> N
         stores = tuple(
             f"assets.{pipeline}.{name.removesuffix('.py')}" for pipeline in PIPELINES for name in STORES
         )
-        assert not refused(path, "resources", "sensors", *stores, *TOLD_BY_RUN_STATUS, *LEAVES)
+        watching = ("operations",) if path.stem == "alerts" else ()
+        assert not refused(path, "resources", "sensors", *stores, *TOLD_BY_RUN_STATUS, *LEAVES, *watching)
 
 
 @pytest.mark.parametrize("path", modules("api"), ids=relative)
@@ -169,7 +181,18 @@ def test_the_http_door_imports_models_stores_resources_and_settings(path: Path) 
         for pipeline in PIPELINES
         for name in (*STORES, *ASKED_BY_THE_DOOR, "models.py")
     )
-    assert not refused(path, "api", "resources", "orchestration.settings", *stores)
+    assert not refused(path, "api", "operations", "resources", "orchestration.settings", *stores)
+
+
+@pytest.mark.parametrize("path", modules("operations"), ids=relative)
+def test_operations_ask_any_pipeline_and_none_of_what_runs_them(path: Path) -> None:
+    facing_dagster = ("assets.py", "checks.py", "repair.py")
+    assert not refused(
+        path, "operations", "assets", "resources", "orchestration.settings", "sensors.live_runs", *LEAVES
+    )
+    assert not {name for name in of_ours(path) if f"{name.rsplit('.', 1)[-1]}.py" in facing_dagster}
+    if path.name not in OPERATIONS_FACING_DAGSTER:
+        assert "dagster" not in {name.split(".")[0] for name in imported(path)}
 
 
 def test_only_tests_import_the_http_door() -> None:
@@ -183,7 +206,7 @@ def test_a_leaf_imports_no_folder_of_ours_but_resources(leaf: str) -> None:
     assert not refused(ROOT / (leaf.replace(".", "/") + ".py"), "resources")
 
 
-def test_only_the_workspace_the_demo_and_tests_import_the_definitions() -> None:
+def test_only_what_runs_them_and_tests_import_the_definitions() -> None:
     importers = {
         relative(path)
         for folder in OURS
@@ -191,11 +214,11 @@ def test_only_the_workspace_the_demo_and_tests_import_the_definitions() -> None:
         for path in modules(folder)
         if any(name.startswith("orchestration.definitions") for name in imported(path))
     }
-    assert importers == {"local_stack/demo_runs.py"}
+    assert importers == {"local_stack/demo_runs.py", "orchestration/run_launchers/celery_worker.py"}
 
 
 def test_only_the_local_stack_and_tests_import_the_local_stack() -> None:
-    for folder in OURS[:6]:
+    for folder in OURS[:7]:
         if (ROOT / folder).exists():
             for path in modules(folder):
                 assert not {name for name in of_ours(path) if name.startswith("local_stack")}, relative(path)
@@ -215,7 +238,7 @@ def test_every_package_is_listed_and_its_init_is_empty() -> None:
     assert listed == found
     assert all(
         path.read_text() == ""
-        for folder in OURS[:7]
+        for folder in OURS[:8]
         for path in modules(folder)
         if path.name == "__init__.py"
     )

@@ -4,9 +4,9 @@
 -- The live path makes a job only where the article has none of that type, and, with SKIP_DUPLICATES,
 -- none where the first of its near-duplicates has one to share.
 INSERT INTO news.ai_job
-    (article_id, job_type, prompt_version, model, input_hash, day, section, created_at, asked_at)
-SELECT article.id, 'SUMMARY', %(prompt_version)s, %(model)s, article.input_hash, article.day, article.section,
-       granary.now(), granary.now()
+    (article_id, job_type, prompt_version, model, input_hash, mode, day, section, created_at, asked_at)
+SELECT article.id, 'SUMMARY', %(prompt_version)s, %(model)s, article.input_hash, %(mode)s, article.day,
+       article.section, granary.now(), granary.now()
 FROM news.article AS article
 WHERE article.id = %(article_id)s AND article.body_emptied_at IS NULL
   AND %(min_characters)s > 0 AND article.body_characters >= %(min_characters)s
@@ -24,11 +24,11 @@ WHERE job.article_id = parent.article_id AND job.job_type = ANY(%(job_types)s)
   AND job.status IN ('PENDING', 'RETRY_WAIT') AND job.input_hash <> parent.output_hash;
 
 -- name: add_following_jobs
--- The jobs that a result makes possible, in the transaction that stores it.
+-- The jobs that a result makes possible, in the transaction that stores it; they are asked as it was.
 INSERT INTO news.ai_job
-    (article_id, job_type, prompt_version, model, input_hash, day, section, created_at, asked_at)
-SELECT article.id, following.job_type, following.prompt_version, %(model)s, parent.output_hash, article.day,
-       article.section, granary.now(), granary.now()
+    (article_id, job_type, prompt_version, model, input_hash, mode, day, section, created_at, asked_at)
+SELECT article.id, following.job_type, following.prompt_version, %(model)s, parent.output_hash, %(mode)s,
+       article.day, article.section, granary.now(), granary.now()
 FROM jsonb_to_recordset(%(parents)s) AS parent (article_id bigint, output_hash text)
 JOIN news.article AS article ON article.id = parent.article_id
 CROSS JOIN unnest(%(job_types)s::text[], %(prompt_versions)s::text[]) AS following (job_type, prompt_version)
@@ -38,9 +38,10 @@ RETURNING job_type;
 -- name: redo_results
 -- Asks again for what is outdated (or for everything) of one type, where nothing is under way and this run
 -- (or the one that it tries again) has not just done it. A job that asks the same question as before is the same row, asked once more.
+-- What waits for the result that it is made from is left alone: it comes with that, and would be paid twice.
 INSERT INTO news.ai_job
-    (article_id, job_type, prompt_version, model, input_hash, day, section, created_at, asked_at)
-SELECT article.id, input.job_type, %(prompt_version)s, %(model)s, input.input_hash_now, article.day,
+    (article_id, job_type, prompt_version, model, input_hash, mode, day, section, created_at, asked_at)
+SELECT article.id, input.job_type, %(prompt_version)s, %(model)s, input.input_hash_now, %(mode)s, article.day,
        article.section, granary.now(), granary.now()
 FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
 JOIN news.article AS article ON article.day = wanted.day AND article.section = wanted.section
@@ -50,11 +51,25 @@ WHERE job.status = 'SUCCESS' AND NOT job.claimed_by = ANY(%(run_ids)s)
   AND (input.job_type <> 'SUMMARY' OR article.body_emptied_at IS NULL)
   AND (%(everything)s OR (input.prompt_version, input.model, input.input_hash)
                          IS DISTINCT FROM (%(prompt_version)s, %(model)s, input.input_hash_now))
+  AND NOT EXISTS (
+      SELECT FROM unnest(CASE input.job_type WHEN 'SUMMARY' THEN '{}'
+                                             WHEN 'QUIZ_TERM' THEN '{SUMMARY,TERM_CARDS}'
+                                             ELSE '{SUMMARY}' END::text[]) AS earlier (job_type)
+      CROSS JOIN LATERAL news.job_that_counts(article.id, earlier.job_type) AS source
+      WHERE source.status IN ('PENDING', 'RUNNING', 'SUBMITTED', 'RETRY_WAIT'))
 ON CONFLICT ON CONSTRAINT ai_job_is_asked_once DO UPDATE
-SET status = 'PENDING', attempt = 0, redo_number = ai_job.redo_number + 1, asked_at = granary.now(),
+SET status = 'PENDING', attempt = 0, mode = excluded.mode, redo_number = ai_job.redo_number + 1, asked_at = granary.now(),
     settled_at = NULL
 WHERE ai_job.status = 'SUCCESS'
 RETURNING id;
+
+-- name: set_mode
+-- What is under way stays as it was asked.
+UPDATE news.ai_job AS job SET mode = %(mode)s
+FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+WHERE job.day = wanted.day AND job.section = wanted.section AND job.job_type = %(job_type)s
+  AND job.status IN ('PENDING', 'RETRY_WAIT') AND job.mode <> %(mode)s
+RETURNING job.id;
 
 -- name: fail_spent_leases
 -- A job whose lease ran out, or whose run ended, in its last attempt has no attempt left.
@@ -69,14 +84,14 @@ RETURNING id;
 -- name: claim_jobs
 -- Leases what is pending, what is due, and what lost its lease, in one statement; nothing while the
 -- gate is shut, except one job for the holder of its probe. A summary whose body was emptied is not asked
--- for. The text is what the job's kind reads.
+-- for. The text is what the job's kind reads. What waits for a batch is not taken.
 WITH claimable AS (
     SELECT job.id, job.status
     FROM news.ai_job AS job
     JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
       ON wanted.day = job.day AND wanted.section = job.section
     WHERE job.job_type = %(job_type)s
-      AND job.status IN ('PENDING', 'RETRY_WAIT', 'RUNNING')
+      AND job.status IN ('PENDING', 'RETRY_WAIT', 'RUNNING') AND job.mode = 'live'
       AND (job.status = 'PENDING'
            OR (job.status = 'RETRY_WAIT' AND job.next_run_at <= granary.now())
            OR (job.status = 'RUNNING' AND job.lease_until < granary.now()))
@@ -100,17 +115,7 @@ WITH claimable AS (
 )
 SELECT claimed.id AS job_id, claimed.claimed_by AS run_id, claimed.attempt, claimed.article_id, claimed.day,
        claimed.section, article.title,
-       CASE claimed.job_type
-           WHEN 'SUMMARY' THEN article.body
-           WHEN 'QUIZ_TERM' THEN (
-               SELECT string_agg(card.term || ': ' || card.definition, E'\n' ORDER BY card.position)
-               FROM news.result_and_input(claimed.article_id, 'TERM_CARDS') AS result
-               JOIN news.term_card AS card ON card.result_id = result.result_id)
-           ELSE (
-               SELECT summary.summary_full
-               FROM news.result_and_input(claimed.article_id, 'SUMMARY') AS result
-               JOIN news.summary AS summary ON summary.result_id = result.result_id)
-       END AS text,
+       news.text_asked_about(claimed.article_id, claimed.job_type) AS text,
        claimed.lease_was_lost
 FROM claimed JOIN news.article AS article ON article.id = claimed.article_id
 ORDER BY claimed.id;
@@ -141,20 +146,28 @@ SET status = 'RETRY_WAIT', lease_until = NULL, next_run_at = granary.now() + mak
 WHERE claimed_by = %(run_id)s AND status = 'RUNNING'
 RETURNING id;
 
+-- name: free_batches_of_run
+-- Those that the ended run was taking in. One that it had not sent is left to its lease: the provider may
+-- still be making the batch.
+UPDATE news.ai_batch SET claimed_by = NULL, lease_until = NULL
+WHERE claimed_by = %(run_id)s AND status = 'SUBMITTED';
+
 -- name: finish_successes
 -- Success, the check of the token and the result's lineage are one statement: what is no longer ours
 -- gets no result. The result tells what was asked in the end: prompt and model of this run, the text as it
--- was then. One statement for a batch: a finish of fifty costs little more than one.
+-- was then. One statement for a batch: a finish of fifty costs little more than one. The token of a job in a batch is
+-- that batch's plan, whichever run takes it in; claimed_by goes on naming the run that asked.
 WITH finished AS (
     UPDATE news.ai_job AS job
     SET status = 'SUCCESS', lease_until = NULL, error_code = NULL, error_message = NULL,
         settled_at = granary.now()
     FROM jsonb_to_recordset(%(finishes)s) AS finish (
         job_id bigint, attempt int, input_tokens int, cached_tokens int, output_tokens int, cost_usd numeric,
-        input_hash text, output_hash text)
-    WHERE job.id = finish.job_id AND job.status = 'RUNNING' AND job.claimed_by = %(run_id)s
-      AND job.attempt = finish.attempt
-    RETURNING job.id, job.redo_number, job.article_id, job.job_type, job.claimed_by, job.asked_at,
+        input_hash text, output_hash text, batch_plan text)
+    WHERE job.id = finish.job_id AND job.attempt = finish.attempt
+      AND (job.status = 'RUNNING' AND job.claimed_by = %(run_id)s AND finish.batch_plan IS NULL
+           OR job.status = 'SUBMITTED' AND job.batch_plan = finish.batch_plan)
+    RETURNING job.id, job.redo_number, job.article_id, job.job_type, job.asked_at,
               finish.input_tokens, finish.cached_tokens, finish.output_tokens, finish.cost_usd,
               finish.input_hash AS asked_hash, finish.output_hash
 )
@@ -163,7 +176,7 @@ INSERT INTO news.ai_result
      cached_tokens, output_tokens, cost_usd, original_url, run_id, asked_at, created_at)
 SELECT finished.id, finished.redo_number, finished.article_id, finished.job_type, %(model)s,
        %(prompt_version)s, finished.asked_hash, finished.output_hash, finished.input_tokens,
-       finished.cached_tokens, finished.output_tokens, finished.cost_usd, article.url, finished.claimed_by,
+       finished.cached_tokens, finished.output_tokens, finished.cost_usd, article.url, %(run_id)s,
        finished.asked_at, granary.now()
 FROM finished JOIN news.article AS article ON article.id = finished.article_id
 RETURNING job_id, id;
@@ -224,9 +237,11 @@ SET status = finish.status, lease_until = NULL, error_code = finish.error_code,
     settled_at = CASE WHEN finish.status = 'FAILED' THEN granary.now() END
 FROM jsonb_to_recordset(%(finishes)s) AS finish (
     job_id bigint, attempt int, status text, error_code text, error_message text, suspend_reason text,
-    delay_seconds double precision)
-WHERE job.id = finish.job_id AND job.status = 'RUNNING' AND job.claimed_by = %(run_id)s
-  AND job.attempt = finish.attempt AND finish.status IN ('RETRY_WAIT', 'SUSPENDED', 'FAILED')
+    delay_seconds double precision, batch_plan text)
+WHERE job.id = finish.job_id AND job.attempt = finish.attempt
+  AND (job.status = 'RUNNING' AND job.claimed_by = %(run_id)s AND finish.batch_plan IS NULL
+       OR job.status = 'SUBMITTED' AND job.batch_plan = finish.batch_plan)
+  AND finish.status IN ('RETRY_WAIT', 'SUSPENDED', 'FAILED')
 RETURNING job.id;
 
 -- name: resume_suspended
@@ -252,9 +267,9 @@ RETURNING job.id;
 SELECT id, status FROM news.ai_job WHERE id = ANY(%(job_ids)s);
 
 -- name: due_jobs_by_partition
--- Where a run would find something to do now.
+-- Where a run would find something to do now; what waits for a batch counts where one could be sent.
 SELECT day, section, count(*) AS jobs FROM news.ai_job
-WHERE status IN ('PENDING', 'RETRY_WAIT', 'RUNNING')
+WHERE status IN ('PENDING', 'RETRY_WAIT', 'RUNNING') AND (mode = 'live' OR %(with_batches)s)
   AND (status = 'PENDING'
        OR (status = 'RETRY_WAIT' AND next_run_at <= granary.now())
        OR (status = 'RUNNING' AND lease_until < granary.now()))
@@ -266,6 +281,7 @@ GROUP BY day, section ORDER BY day DESC, section LIMIT %(limit)s;
 SELECT wanted.day, wanted.section,
        count(*) FILTER (WHERE job.status = 'SUCCESS') AS done,
        count(*) FILTER (WHERE job.status IN ('PENDING', 'RUNNING', 'SUBMITTED', 'RETRY_WAIT')) AS waiting,
+       count(*) FILTER (WHERE job.status = 'SUBMITTED') AS submitted,
        count(*) FILTER (WHERE job.status = 'FAILED') AS failed,
        count(*) FILTER (WHERE job.status = 'SUSPENDED') AS suspended,
        count(*) FILTER (WHERE (input.prompt_version, input.model, input.input_hash)
@@ -330,8 +346,8 @@ WHERE job.status = 'FAILED' AND job.error_code = 'highlight_not_in_summary'
 ORDER BY 1;
 
 -- name: claims_of_run
--- How many jobs the run claimed, and how many of them it settled (SUCCESS or FAILED).
-SELECT count(*), count(*) FILTER (WHERE status IN ('SUCCESS', 'FAILED'))
+-- How many jobs the run claimed, and how many of them it settled (SUCCESS or FAILED) or has in a batch.
+SELECT count(*), count(*) FILTER (WHERE status IN ('SUCCESS', 'FAILED', 'SUBMITTED'))
 FROM news.ai_job WHERE claimed_by = %(run_id)s;
 
 -- name: fail_jobs_without_body

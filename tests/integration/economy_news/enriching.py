@@ -10,8 +10,8 @@ from pydantic import PrivateAttr
 from assets.economy_news.enrichment import Enricher
 from assets.economy_news.models import Partition
 from assets.economy_news.result_kinds import SUMMARY
+from assets.economy_news.result_writing import Outcome
 from assets.economy_news.rules import EnrichmentRules
-from assets.economy_news.settlement import Outcome
 from resources.alerts import AlertResource
 from resources.chat import ChatAnswer, ChatResource, JsonSchema, Messages
 from tests.integration.economy_news.factories import HERE, MODEL, rows

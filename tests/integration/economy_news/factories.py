@@ -28,21 +28,28 @@ A_SUMMARY = Summary(summary3=("하나예요.", "둘이에요.", "셋이에요.")
 _COLUMNS_OF: dict[str, dict[str, Any]] = {
     "PENDING": {},
     "RUNNING": {"claimed_by": "run-1", "lease_seconds": 600},
-    "SUBMITTED": {"claimed_by": "run-1", "batch_id": "batch-1"},
+    "SUBMITTED": {"claimed_by": "run-1", "mode": "batch", "batch_plan": "plan-1", "batch_id": "batch-1"},
     "SUCCESS": {"claimed_by": "run-1"},
     "RETRY_WAIT": {"claimed_by": "run-1", "due_seconds": 60, "error_code": "timeout"},
     "SUSPENDED": {"claimed_by": "run-1", "suspend_reason": "QUOTA", "error_code": "insufficient_quota"},
     "FAILED": {"claimed_by": "run-1", "error_code": "invalid_output"},
 }
 
+_INSERT_BATCH = """
+INSERT INTO news.ai_batch
+    (plan, job_type, day, prompt_version, model, status, jobs, queued_tokens, batch_id, planned_at)
+VALUES ('plan-1', 'SUMMARY', %(day)s, 'v1', %(model)s, 'SUBMITTED', 1, 0, 'batch-1', granary.now())
+ON CONFLICT DO NOTHING
+"""
+
 _INSERT_JOB = """
 INSERT INTO news.ai_job
     (article_id, job_type, prompt_version, model, input_hash, day, section, status, attempt, claimed_by,
-     lease_until, next_run_at, suspend_reason, batch_id, error_code, created_at)
+     lease_until, next_run_at, suspend_reason, mode, batch_plan, batch_id, error_code, created_at)
 SELECT id, %(job_type)s, %(prompt_version)s, %(model)s, input_hash, day, section, %(status)s, %(attempt)s,
        %(claimed_by)s, granary.now() + make_interval(secs => %(lease_seconds)s),
-       granary.now() + make_interval(secs => %(due_seconds)s), %(suspend_reason)s, %(batch_id)s,
-       %(error_code)s, granary.now()
+       granary.now() + make_interval(secs => %(due_seconds)s), %(suspend_reason)s,
+       coalesce(%(mode)s, 'live'), %(batch_plan)s, %(batch_id)s, %(error_code)s, granary.now()
 FROM news.article WHERE id = %(article_id)s
 RETURNING id
 """
@@ -108,11 +115,22 @@ def a_job(connection: psycopg.Connection, article_id: int, status: str = "PENDIN
         "status": status,
         "attempt": 0 if status == "PENDING" else 1,
         **dict.fromkeys(
-            ("claimed_by", "lease_seconds", "due_seconds", "suspend_reason", "batch_id", "error_code")
+            (
+                "claimed_by",
+                "lease_seconds",
+                "due_seconds",
+                "suspend_reason",
+                "mode",
+                "batch_plan",
+                "batch_id",
+                "error_code",
+            )
         ),
         **_COLUMNS_OF[status],
         **columns,
     }
+    if parameters["batch_plan"] is not None:
+        connection.execute(_INSERT_BATCH, {"day": DAY, "model": MODEL})
     row = connection.execute(_INSERT_JOB, parameters).fetchone()
     assert row is not None
     return int(row[0])

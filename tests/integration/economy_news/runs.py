@@ -10,8 +10,8 @@ from assets.economy_news.crawl_run import CrawlRun
 from assets.economy_news.enrichment import Enricher
 from assets.economy_news.models import Partition
 from assets.economy_news.result_kinds import ResultKind
+from assets.economy_news.result_writing import Outcome
 from assets.economy_news.rules import CrawlRules, EnrichmentRules
-from assets.economy_news.settlement import Outcome
 from resources.alerts import AlertResource
 from resources.chat import ChatResource
 from resources.polite_site import SiteResource

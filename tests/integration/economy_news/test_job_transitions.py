@@ -159,7 +159,7 @@ def test_the_table_refuses_a_job_that_contradicts_itself(connection: psycopg.Con
         ("RUNNING", "claimed_by", None),
         ("PENDING", "lease_seconds", 600),
         ("SUCCESS", "lease_seconds", 600),
-        ("SUBMITTED", "batch_id", None),
+        ("SUBMITTED", "batch_plan", None),
         ("SUBMITTED", "lease_seconds", 600),
         ("RETRY_WAIT", "due_seconds", None),
         ("FAILED", "due_seconds", 30),

@@ -1,6 +1,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.health import context_families, queue_family
+from api.metric_families import context_families, news_families
+from operations.queue_store import Queue
 from resources.exposition import counter_families, exposition
 
 
@@ -54,13 +55,14 @@ def test_label_values_of_any_kind_come_through() -> None:
 
 
 def test_the_queue_is_a_gauge_by_type_and_status() -> None:
-    text = exposition([queue_family([("SUMMARY", "PENDING", 12), ("QUIZ_TERM", "FAILED", 1)])]).decode()
+    text = exposition(news_families([("SUMMARY", "PENDING", 12), ("QUIZ_TERM", "FAILED", 1)])).decode()
     assert "# TYPE ai_jobs_queue_size gauge" in text
     assert 'ai_jobs_queue_size{status="PENDING",type="SUMMARY"} 12.0' in text
 
 
 def test_contexts_are_gauges_and_a_stage_that_is_empty_is_shown_as_zero() -> None:
-    text = exposition(context_families((3, 12.5), [("keyword", "FAILED", 2)])).decode().splitlines()
+    queue = Queue("context_tags", {"PENDING": 3}, 12.5)
+    text = exposition(context_families(queue, [("keyword", "FAILED", 2)])).decode().splitlines()
     assert "context_requests_waiting 3.0" in text
     assert "context_oldest_waiting_seconds 12.5" in text
     assert 'context_stage_size{stage="keyword",status="FAILED"} 2.0' in text

@@ -244,12 +244,20 @@ def test_nothing_runs_by_itself_until_a_pipeline_is_named() -> None:
     assert not [name for name, is_running in running.items() if is_running]
 
 
-OF_ALL = {"failed_runs_free_their_work", "canceled_runs_free_their_work"}
+OF_ALL = {
+    "failed_runs_free_their_work",
+    "canceled_runs_free_their_work",
+    "failed_runs_tell",
+    "overlong_runs_tell",
+    "alarms_looked_at",
+    "operations_retention_every_night",
+}
 BY_PIPELINE = {
     "economy_news": {
         "economy_news_every_five_minutes",
         "economy_news_retention_every_night",
         "article_jobs_due",
+        "news_batches_over",
         "pages_left_over",
     },
     "raw_files": {

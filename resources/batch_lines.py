@@ -43,7 +43,8 @@ class TokenUsage:
 class ResultLine:
     """One line of a result file: its body where it is good, else the reason, which never holds content.
 
-    `line_id` is the provider's name of the request, or "": a line written twice was charged once.
+    `line_id` is the provider's name of the request, or "": a line written twice was charged once. `code` is
+    what a refusing response names beside its status, or "".
     """
 
     custom_id: str
@@ -51,6 +52,7 @@ class ResultLine:
     reason: str
     usage: TokenUsage
     line_id: str
+    code: str = ""
 
 
 @dataclass(slots=True)
@@ -197,6 +199,7 @@ def _read_line(raw: bytes) -> ResultLine | None:
         reason=reason or "",
         usage=_usage_of(body),
         line_id=line_id if isinstance(line_id, str) else "",
+        code=_code_of(body) if reason else "",
     )
 
 
@@ -205,6 +208,12 @@ def _error_of(error: Any) -> str | None:
         return None
     code = error.get("code") if isinstance(error, dict) else None
     return f"error:{code}" if isinstance(code, str) and _CODE.fullmatch(code) else "error:unknown"
+
+
+def _code_of(body: Any) -> str:
+    error = body.get("error") if isinstance(body, dict) else None
+    named = (error.get("code"), error.get("type")) if isinstance(error, dict) else ()
+    return next((one for one in named if isinstance(one, str) and _CODE.fullmatch(one)), "")
 
 
 def _reason_of_response(response: Any) -> str | None:

@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Set
 from typing import BinaryIO
 
-from assets.recipes.batch_lines import Body, ResultLine, TokenUsage, read_lines
+from resources.batch_lines import Body, ResultLine, TokenUsage, read_lines
 
 
 class Answers:
     """The answers to the wanted requests; the order of lines does not matter.
 
     Of a request with several lines the first good one counts, else the first. `bad` has the reasons of those
-    that no good line answers, once all files are read. `usage` is that of all lines, since all are paid for;
-    a line written twice is charged once. `calls` are the lines that used any.
+    that no good line answers, once all files are read, and `codes` what refusing responses among them name.
+    `usage` is that of all lines, since all are paid for; a line written twice is charged once. `calls` are the
+    lines that used any.
     """
 
     def __init__(self, wanted: Set[str]) -> None:
@@ -19,6 +20,7 @@ class Answers:
         self._good: set[str] = set()
         self._charged: set[str] = set()
         self.bad: dict[str, str] = {}
+        self.codes: dict[str, str] = {}
         self.usage = TokenUsage()
         self.calls = 0
         self.unknown = 0
@@ -38,8 +40,10 @@ class Answers:
             known = line.custom_id in self._good
             self.doubled += known or line.custom_id in self.bad
             if line.body is None:
-                if not known:
-                    self.bad.setdefault(line.custom_id, line.reason)
+                if not known and line.custom_id not in self.bad:
+                    self.bad[line.custom_id] = line.reason
+                    if line.code:
+                        self.codes[line.custom_id] = line.code
             elif not known:
                 self._good.add(line.custom_id)
                 self.bad.pop(line.custom_id, None)

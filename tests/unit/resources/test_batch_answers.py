@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assets.recipes.batch_answers import Answers
-from assets.recipes.batch_lines import TokenUsage, read_results
 from assets.recipes.embedding import DIMENSIONS, UnusableVector, embedding_request, vector_of
+from resources.batch_answers import Answers
+from resources.batch_lines import TokenUsage, read_results
 
 WANTED = {"a", "b", "c"}
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assets.recipes.batch_lines import (
+from resources.batch_lines import (
     TokenUsage,
     content_of,
     hash_of,

@@ -1,0 +1,255 @@
+"""What alarms need to know of Dagster itself: ticks, runs, and how a run came to its end.
+
+Its storage opens a connection or more for each question of the instance's own, which would make a tick of
+the alarms ten times dearer; so ticks are read from the tables of its storage, by an index.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import dagster as dg
+from dagster._core.events import RunFailureReason
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
+from dagster._core.execution.plan.objects import ErrorSource
+from dagster._core.execution.retries import auto_reexecution_should_retry_run
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    InstigatorType,
+    ScheduleInstigatorData,
+    SensorInstigatorData,
+    TickStatus,
+)
+from dagster._core.storage.schedules.schema import InstigatorsTable, JobTickTable
+from dagster._core.storage.schedules.sql_schedule_storage import SqlScheduleStorage
+from dagster._core.storage.tags import (
+    BACKFILL_ID_TAG,
+    RUN_FAILURE_REASON_TAG,
+    WILL_RETRY_TAG,
+)
+from dagster._utils.schedules import schedule_execution_time_iterator
+from dagster._utils.tags import get_boolean_tag_value
+from dagster_shared.serdes import deserialize_value
+from sqlalchemy import Connection, select, union_all
+
+from operations.alarm_facts import LateSchedule
+from operations.alarms import FAILED_TICKS, LATE_AFTER
+
+WATCHED_ELSEWHERE = frozenset({"daily_raw_files", "supplementary_raw_files"})
+"""raw_files knows by its own records which of its passes are late."""
+_RUNS_OF_ASSETS = "__ASSET_JOB"
+_MOST_NAMED = 5
+
+
+class _Tick(NamedTuple):
+    status: TickStatus
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Instigators:
+    """`on_since`: since when each running schedule is on (UTC)."""
+
+    on_since: Mapping[str, datetime] = field(default_factory=dict)
+    late: tuple[LateSchedule, ...] = ()
+    failing_sensors: tuple[str, ...] = ()
+    failing_schedules: tuple[str, ...] = ()
+
+
+def look_at_instigators(
+    instance: dg.DagsterInstance, repository: dg.RepositoryDefinition | None, now: datetime, besides: str = ""
+) -> Instigators:
+    """Schedules without a tick for their latest time, and what failed three times in a row.
+
+    `besides`: the sensor that asks.
+    """
+    storage = instance.schedule_storage
+    if repository is None or not isinstance(storage, SqlScheduleStorage):  # one in memory has none
+        return Instigators()
+    schedules = {schedule.name: schedule for schedule in repository.schedule_defs}
+    on_by_default = {
+        **{name: one.default_status is dg.DefaultScheduleStatus.RUNNING for name, one in schedules.items()},
+        **{one.name: one.default_status is dg.DefaultSensorStatus.RUNNING for one in repository.sensor_defs},
+    }
+    with storage.connect() as connection:  # one for both questions: to connect is most of their cost
+        states = [
+            state
+            for state in _all_states(connection)
+            if _is_running(state, on_by_default.get(state.instigator_name))
+            and state.instigator_name != besides
+        ]
+        ticks = _newest_ticks(connection, [state.selector_id for state in states if _may_be_wrong(state)])
+    on_since, late = {}, []
+    for state in states:
+        name, data = state.instigator_name, state.instigator_data
+        if (
+            isinstance(data, ScheduleInstigatorData)
+            and name in schedules
+            and data.start_timestamp is not None
+        ):
+            on_since[name] = datetime.fromtimestamp(data.start_timestamp, UTC)
+            found = _lateness(schedules[name], on_since[name], ticks.get(state.selector_id, ()), now)
+            late += [found] if found and name not in WATCHED_ELSEWHERE else []
+    failing = [state for state in states if _have_failed(ticks.get(state.selector_id, ()))]
+    return Instigators(
+        on_since,
+        tuple(sorted(late, key=lambda one: one.name)),
+        _names(failing, InstigatorType.SENSOR),
+        _names(failing, InstigatorType.SCHEDULE),
+    )
+
+
+def has_recovered(instance: dg.DagsterInstance, job: str, since: datetime) -> bool:
+    """Whether the last run of the job that has ended well or failed after that moment ended well."""
+    ended = dg.RunsFilter(
+        job_name=job,
+        statuses=[dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE],
+        updated_after=since.astimezone(UTC),
+    )
+    newest = instance.get_run_records(ended, limit=1, order_by="update_timestamp", ascending=False)
+    return bool(newest) and newest[0].dagster_run.status is dg.DagsterRunStatus.SUCCESS
+
+
+def was_materialised(instance: dg.DagsterInstance, asset: str, partition: str) -> bool:
+    """Whether that partition of the asset was ever made."""
+    wanted = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[partition])
+    return bool(instance.fetch_materializations(wanted, limit=1).records)
+
+
+def failed_runs(instance: dg.DagsterInstance, start: datetime, end: datetime) -> int:
+    """How many runs failed between two moments."""
+    failed = dg.RunsFilter(
+        statuses=[dg.DagsterRunStatus.FAILURE],
+        updated_after=start.astimezone(UTC),
+        updated_before=end.astimezone(UTC),
+    )
+    return instance.get_runs_count(failed)
+
+
+def will_be_retried(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether Dagster launches the failed run again, decided as its daemon does.
+
+    The tag is written just after the event that one hears of, and not at all by a process that dies between.
+    """
+    tag = run.tags.get(WILL_RETRY_TAG)
+    if tag is not None:
+        expected = get_boolean_tag_value(tag, default_value=False)
+    elif not instance.run_retries_enabled:
+        return False
+    else:
+        reason = run.tags.get(RUN_FAILURE_REASON_TAG)
+        expected = auto_reexecution_should_retry_run(
+            instance, run, RunFailureReason(reason) if reason else None
+        )
+    backfill_id = run.tags.get(BACKFILL_ID_TAG)
+    if not expected or backfill_id is None:
+        return bool(expected)
+    backfill = instance.get_backfill(backfill_id)  # the retries of one that has ended are not launched
+    return backfill is not None and backfill.status not in BULK_ACTION_TERMINAL_STATUSES
+
+
+def canceled_for(instance: dg.DagsterInstance, run_id: str) -> str | None:
+    """`length` where Dagster ended the run for its maximum run time, `person` where somebody canceled it."""
+    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.RUN_CANCELING).records
+    events = [record.event_log_entry.dagster_event for record in records]
+    if any(event is not None and "maximum runtime" in (event.message or "") for event in events):
+        return "length"
+    return "person" if events else None
+
+
+def failed_step(context: dg.RunFailureSensorContext) -> tuple[str, str] | None:
+    """The first step that failed by itself, and its error in one line; None: the run ended otherwise.
+
+    The line is the error's class, or what a Failure of ours says; any other message may quote a text.
+    """
+    for event in context.get_step_failure_events():
+        failed = event.step_failure_data
+        if failed.error_source is ErrorSource.INTERRUPT:
+            continue
+        if failed.user_failure_data is not None and failed.user_failure_data.description:
+            return str(event.step_key), " ".join(failed.user_failure_data.description.split())[:500]
+        error = failed.error.cause or failed.error if failed.error else None
+        return str(event.step_key), (error.cls_name if error else None) or "an error without a name"
+    return None
+
+
+def what_it_made(run: dg.DagsterRun) -> str:
+    """The run's partition or range, and its assets where it was not started as one of our jobs."""
+    tags = run.tags
+    first, last = (
+        tags.get(f"dagster/asset_partition_range_{end}", tags.get("dagster/partition"))
+        for end in ("start", "end")
+    )
+    said = [f"{first} to {last}" if first != last else str(first)] if first else []
+    if run.job_name.startswith(_RUNS_OF_ASSETS):
+        names = sorted(asset.to_user_string() for asset in run.asset_selection or ())
+        said += [", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")]
+    return "; ".join(said)
+
+
+def _is_running(state: InstigatorState, by_default: bool | None) -> bool:
+    """As Dagster reads it: what is declared in code counts only while the code (None: gone) still says so."""
+    if by_default is None:
+        return False
+    if state.status is InstigatorStatus.DECLARED_IN_CODE:
+        return by_default
+    return state.status is InstigatorStatus.RUNNING
+
+
+def _all_states(connection: Connection) -> list[InstigatorState]:
+    bodies = connection.execute(select(InstigatorsTable.c.instigator_body))
+    return [deserialize_value(body, InstigatorState) for (body,) in bodies]
+
+
+def _may_be_wrong(state: InstigatorState) -> bool:
+    """A sensor's state says whether its last tick went well; a schedule's says nothing of ticks."""
+    data = state.instigator_data
+    return not isinstance(data, SensorInstigatorData) or data.last_tick_success_timestamp is None
+
+
+def _newest_ticks(connection: Connection, selector_ids: Sequence[str]) -> dict[str, list[_Tick]]:
+    """The newest of each, without their bodies; every part of the query reads a few rows of one index."""
+    if not selector_ids:
+        return {}
+    columns = (JobTickTable.c.selector_id, JobTickTable.c.status, JobTickTable.c.timestamp)
+    parts = [
+        select(
+            select(*columns)
+            .where(JobTickTable.c.selector_id == selector_id)
+            .order_by(JobTickTable.c.timestamp.desc())
+            .limit(FAILED_TICKS + 1)
+            .subquery()
+        )
+        for selector_id in selector_ids
+    ]
+    found: dict[str, list[_Tick]] = {}
+    for selector_id, status, timestamp in connection.execute(union_all(*parts)):
+        at = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+        found.setdefault(selector_id, []).append(_Tick(TickStatus(status), at))
+    return found
+
+
+def _lateness(
+    schedule: dg.ScheduleDefinition, on_since: datetime, ticks: Sequence[_Tick], now: datetime
+) -> LateSchedule | None:
+    times = schedule_execution_time_iterator(
+        (now - LATE_AFTER).timestamp(), schedule.cron_schedule, schedule.execution_timezone, ascending=False
+    )
+    due_at = next(times)
+    newest = max((tick.at for tick in ticks), default=None)
+    if due_at <= on_since or (newest is not None and newest >= due_at):
+        return None
+    return LateSchedule(schedule.name, due_at, newest)
+
+
+def _have_failed(ticks: Sequence[_Tick]) -> bool:
+    """Whether the last three that have ended failed; the newest may be under way."""
+    newest_first = sorted(ticks, key=lambda tick: tick.at, reverse=True)
+    ended = [tick.status for tick in newest_first if tick.status is not TickStatus.STARTED][:FAILED_TICKS]
+    return len(ended) == FAILED_TICKS and all(status is TickStatus.FAILURE for status in ended)
+
+
+def _names(states: Sequence[InstigatorState], kind: InstigatorType) -> tuple[str, ...]:
+    return tuple(sorted(state.instigator_name for state in states if state.instigator_type is kind))

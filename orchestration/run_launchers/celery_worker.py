@@ -1,0 +1,37 @@
+"""What Celery workers run: `celery -A orchestration.run_launchers.celery_worker worker -Q crawl,default`.
+
+The code location is imported once, before the workers' processes are forked, so that a run starts at once.
+"""
+
+import os
+
+from celery import Celery
+from celery.signals import worker_init
+from dagster_celery.make_app import make_app
+from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
+
+BROKER = os.environ.get("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
+
+app: Celery = make_app(
+    {
+        "broker": BROKER,
+        "backend": os.environ.get("CELERY_RESULT_URL", BROKER),
+        "config_source": {
+            # Early: with late ones a run whose worker was killed would be handed on without anybody noticing.
+            "task_acks_late": False,
+            "task_track_started": True,
+            "worker_prefetch_multiplier": 1,
+            "worker_max_tasks_per_child": 200,
+            "result_expires": 86_400,
+            "broker_connection_retry_on_startup": True,
+        },
+    }
+)
+execute_job = create_execute_job_task(app)
+resume_job = create_resume_job_task(app)
+
+
+@worker_init.connect
+def import_what_runs_need(**_: object) -> None:
+    """Imports the definitions in the parent, for all that are forked from it."""
+    import orchestration.definitions  # noqa: F401
