@@ -35,6 +35,7 @@ MEASUREMENTS = {
     "context_vectors": "benchmarks.context_vectors",
     "context_latency": "benchmarks.context_latency",
     "recommendation_rates": "benchmarks.recommendation_rates",
+    "storage_growth": "benchmarks.storage_growth",
     "demo": "benchmarks.demo_time",
 }
 

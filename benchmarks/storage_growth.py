@@ -75,7 +75,7 @@ def measure(bench: Bench) -> list[Row]:
         / (len(ids) * RUNS_A_DAY // SHARE)
     )
     a_day = a_run * len(ids) * RUNS_A_DAY
-    # From the month on as many runs go as come, but for the newest of each partition: they are no more of 288.
+    # Then as many runs go as come, but for the newest of each partition: of 288 no more than of these.
     stay = a_run * old_runs / (DAYS - settings.run_retention_days)
     return [
         row("storage_growth: events a run", events[0] / len(ids), "rows"),

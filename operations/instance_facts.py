@@ -7,11 +7,10 @@ the alarms ten times dearer; so ticks are read from the tables of its storage, b
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import dagster as dg
 from dagster._core.events import RunFailureReason
-from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
 from dagster._core.execution.plan.objects import ErrorSource
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from dagster._core.scheduler.instigation import (
@@ -22,8 +21,6 @@ from dagster._core.scheduler.instigation import (
     SensorInstigatorData,
     TickStatus,
 )
-from dagster._core.storage.schedules.schema import InstigatorsTable, JobTickTable
-from dagster._core.storage.schedules.sql_schedule_storage import SqlScheduleStorage
 from dagster._core.storage.tags import (
     BACKFILL_ID_TAG,
     RUN_FAILURE_REASON_TAG,
@@ -32,10 +29,12 @@ from dagster._core.storage.tags import (
 from dagster._utils.schedules import schedule_execution_time_iterator
 from dagster._utils.tags import get_boolean_tag_value
 from dagster_shared.serdes import deserialize_value
-from sqlalchemy import Connection, select, union_all
 
 from operations.alarm_facts import LateSchedule
 from operations.alarms import FAILED_TICKS, LATE_AFTER
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 WATCHED_ELSEWHERE = frozenset({"daily_raw_files", "supplementary_raw_files"})
 """raw_files knows by its own records which of its passes are late."""
@@ -65,6 +64,9 @@ def look_at_instigators(
 
     `besides`: the sensor that asks.
     """
+    # SQLAlchemy is imported by what asks, and not by every process that loads the code location.
+    from dagster._core.storage.schedules.sql_schedule_storage import SqlScheduleStorage
+
     storage = instance.schedule_storage
     if repository is None or not isinstance(storage, SqlScheduleStorage):  # one in memory has none
         return Instigators()
@@ -143,6 +145,8 @@ def will_be_retried(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
         expected = auto_reexecution_should_retry_run(
             instance, run, RunFailureReason(reason) if reason else None
         )
+    from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
+
     backfill_id = run.tags.get(BACKFILL_ID_TAG)
     if not expected or backfill_id is None:
         return bool(expected)
@@ -198,7 +202,10 @@ def _is_running(state: InstigatorState, by_default: bool | None) -> bool:
     return state.status is InstigatorStatus.RUNNING
 
 
-def _all_states(connection: Connection) -> list[InstigatorState]:
+def _all_states(connection: "Connection") -> list[InstigatorState]:
+    from dagster._core.storage.schedules.schema import InstigatorsTable
+    from sqlalchemy import select
+
     bodies = connection.execute(select(InstigatorsTable.c.instigator_body))
     return [deserialize_value(body, InstigatorState) for (body,) in bodies]
 
@@ -209,8 +216,11 @@ def _may_be_wrong(state: InstigatorState) -> bool:
     return not isinstance(data, SensorInstigatorData) or data.last_tick_success_timestamp is None
 
 
-def _newest_ticks(connection: Connection, selector_ids: Sequence[str]) -> dict[str, list[_Tick]]:
+def _newest_ticks(connection: "Connection", selector_ids: Sequence[str]) -> dict[str, list[_Tick]]:
     """The newest of each, without their bodies; every part of the query reads a few rows of one index."""
+    from dagster._core.storage.schedules.schema import JobTickTable
+    from sqlalchemy import select, union_all
+
     if not selector_ids:
         return {}
     columns = (JobTickTable.c.selector_id, JobTickTable.c.status, JobTickTable.c.timestamp)

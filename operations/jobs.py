@@ -1,7 +1,6 @@
 """Jobs over all pipelines: the daily clearing up, and the questions of `granary why` and `granary quote`."""
 
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -10,6 +9,7 @@ from pydantic import Field
 
 from operations import retention, run_purge
 from operations.quote_request import NotAQuestion, read_request
+from operations.retention_store import database_now
 from operations.why import PIPELINES as KINDS
 from operations.why import looked_for, why
 from orchestration.partitions import PIPELINES
@@ -61,13 +61,15 @@ def operations_jobs(settings: Settings) -> list[dg.JobDefinition]:
 
     @dg.op(description="Deletes what is past its retention; never what keeps work from being redone.")
     def clear_up(context: dg.OpExecutionContext, postgres: PostgresResource, mongo: MongoResource) -> None:
+        with postgres.connect() as connection:
+            now = database_now(connection)
         parts = [
             *retention.table_parts(
                 postgres.connect, settings.inbox_retention_days, settings.job_retention_days
             ),
             *run_purge.run_parts(
                 context.instance,
-                datetime.now(UTC),
+                now,
                 settings.run_retention_days,
                 settings.log_retention_days,
             ),

@@ -43,7 +43,7 @@ ENRICH_MAX_SECONDS = 900
 ENRICH_SLICE_SECONDS = 140
 
 REPAIR_MAX_SECONDS = 600
-RETENTION_MAX_SECONDS = 3_600
+RETENTION_MAX_SECONDS = 3_000
 
 RAW_FILES_MAX_SECONDS = 1_800
 # Front pages come last in a run and the refresh brings what is left, so they take no time from files.

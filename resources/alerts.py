@@ -15,7 +15,7 @@ import psycopg
 from psycopg.rows import class_row
 from pydantic import Field
 
-from resources.alert_delivery import DELIVERED, deliver
+from resources.alert_delivery import FAILED, deliver
 from resources.counters import Counts
 
 log = logging.getLogger("granary.alerts")
@@ -23,6 +23,7 @@ log = logging.getLogger("granary.alerts")
 HEARTBEAT = "heartbeat"
 """The cause of the one message a day that says that alarms arrive; it never stands."""
 AT_ONCE = 20
+ONLY_LOGGED = "only_logged"
 _SEOUL = ZoneInfo("Asia/Seoul")
 
 # delivered_at is NULL while what the row says now was not told, and before raised_at where it came back so
@@ -194,9 +195,9 @@ class AlertResource(dg.ConfigurableResource):
         """Whether one address took it, or there is none; one that is gone is no reason to send twice."""
         log.warning("%s: %s", title, body)
         urls = [url.strip() for url in self.urls.split(",") if url.strip()]
-        outcomes = deliver(urls, title, body) if urls else ["only_logged"]
+        outcomes = deliver(urls, title, body) if urls else [ONLY_LOGGED]
         counts = Counts()
         for outcome in outcomes:
             counts.add("alerts_sent_total", outcome=outcome)
         counts.write(connection)
-        return not urls or DELIVERED in outcomes
+        return any(outcome != FAILED for outcome in outcomes)

@@ -11,8 +11,8 @@ class Answers:
 
     Of a request with several lines the first good one counts, else the first. `bad` has the reasons of those
     that no good line answers, once all files are read, and `codes` what refusing responses among them name.
-    `usage` is that of all lines, since all are paid for; a line written twice is charged once. `calls` are the
-    lines that used any.
+    `usage` is that of all lines, since all are paid for; a line written twice is charged once. `calls` are
+    the lines that used any.
     """
 
     def __init__(self, wanted: Set[str]) -> None:

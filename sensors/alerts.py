@@ -80,7 +80,7 @@ def alarm_sensors(is_on: bool, watched: Watched) -> list[dg.SensorDefinition]:
             now = alarm_facts_store.now(connection)
             counted = alarm_facts_store.counted(connection)
             window = read_window(context.cursor).with_sample(now, counted)
-            facts = gather(connection, context.instance, context.repository_def, watched, window)
+            facts = gather(connection, context.instance, context.repository_def, watched, window, now)
             alerts.tell_waiting(connection)
             stand, cleared = tell(connection, alerts, facts)
             beat(connection, context.instance, alerts)
@@ -110,9 +110,9 @@ def gather(
     repository: dg.RepositoryDefinition | None,
     watched: Watched,
     window: CounterWindow,
+    now: datetime,
 ) -> Facts:
     """The facts of one tick."""
-    now = alarm_facts_store.now(connection)
     standing = alarm_facts_store.standing(connection)
     used_usd, is_spent = alarm_facts_store.spending(connection)
     ticks = instance_facts.look_at_instigators(instance, repository, now, besides=LOOK_SENSOR)

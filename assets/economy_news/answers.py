@@ -6,7 +6,6 @@ from typing import Any
 
 from assets.economy_news.plain_text import storable
 
-
 BROKEN_RULES = frozenset({"invalid_output", "output_cut", "highlight_not_in_summary"})
 """Every code of InvalidOutput: a job that was put off for one is given up at the second."""
 

@@ -52,8 +52,8 @@ class CrawlConfig(dg.Config):
     )
     mode: JobMode = Field(
         default=JobMode.live,
-        description="How the summaries of new articles, and what is made from them, are asked: live, or batch "
-        "at half the price and within a day, as for a backfill.",
+        description="How the summaries of new articles, and what is made from them, are asked: live, or "
+        "batch, at half the price and within a day, as for a backfill.",
     )
 
 

@@ -45,6 +45,7 @@ ALTER TABLE news.ai_job
 COMMENT ON COLUMN news.ai_job.mode IS 'Whether it is asked at once or waits for a batch; what is made from its result inherits it.';
 COMMENT ON COLUMN news.ai_job.batch_plan IS 'The last batch that it was planned into; batch_id is that batch''s id at the provider.';
 COMMENT ON COLUMN news.ai_job.asked_hash IS 'Of the text that its last batch asked about; it may have changed when the answer comes.';
+CREATE INDEX ai_job_stopped ON news.ai_job (job_type, status) WHERE status IN ('SUSPENDED', 'FAILED');
 CREATE INDEX ai_job_by_batch ON news.ai_job (batch_plan) WHERE batch_plan IS NOT NULL;
 
 -- What a job of that kind reads: the body, the full summary that counts, or the cards that count.

@@ -12,7 +12,7 @@ from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
 BROKER = os.environ.get("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
 
-app: Celery = make_app(
+app: Celery = make_app(  # type: ignore[no-untyped-call]
     {
         "broker": BROKER,
         "backend": os.environ.get("CELERY_RESULT_URL", BROKER),
@@ -31,7 +31,7 @@ execute_job = create_execute_job_task(app)
 resume_job = create_resume_job_task(app)
 
 
-@worker_init.connect
+@worker_init.connect  # type: ignore[untyped-decorator]
 def import_what_runs_need(**_: object) -> None:
     """Imports the definitions in the parent, for all that are forked from it."""
     import orchestration.definitions  # noqa: F401

@@ -19,6 +19,8 @@ CHROMIUM = shutil.which("chromium")
 SIZE = {"width": 1440, "height": 900}
 PATIENCE_MS = 90_000
 """For one thing to appear: the machine of the tests may be busy."""
+RUN_PATIENCE_MS = 240_000
+"""For a run to end, from its place in the queue."""
 
 
 @contextmanager
@@ -40,6 +42,16 @@ def open_graph(page: Page, ui: str) -> None:
     for pipeline in PIPELINES:
         expect(page.get_by_text(pipeline, exact=True).first).to_be_visible()
     expect(page.get_by_text("fetching statuses")).to_have_count(0)
+
+
+def open_group(page: Page, ui: str, pipeline: str) -> None:
+    """The graph of one pipeline's assets, each with its latest event, checks and partitions."""
+    page.goto(f"{ui}/locations/granary/asset-groups/{pipeline}")
+    hide = page.get_by_text("Hide navigation")
+    if hide.is_visible():
+        hide.click()
+        page.reload()  # the graph fits itself into the page only when it is loaded
+    expect(page.get_by_text("Latest event").first).to_be_visible()
 
 
 def open_partition(page: Page, ui: str, asset: str, key: str) -> None:
@@ -68,8 +80,8 @@ def launch_backfill(page: Page, ui: str, asset: str, days: str, sections: Sequen
         page.get_by_role("menuitem", name=section).click()
     page.keyboard.press("Escape")
     dialog.get_by_role("button", name="Launch backfill").click()
-    page.get_by_role("button", name="View", exact=True).click()
-    expect(page).to_have_url(re.compile(r"/runs/b/\w+"))
+    said = page.get_by_text(re.compile(r"Created backfill \w+")).first.inner_text()
+    page.goto(f"{ui}/runs/b/{said.split()[2]}")
 
 
 def open_run(page: Page, ui: str, run_id: str) -> None:
@@ -86,15 +98,23 @@ def rerun_from_failure(page: Page) -> str:
     return page.url.rpartition("/")[2].partition("?")[0]
 
 
-def ends_as(page: Page, status: str) -> None:
-    """Waits until the run or backfill of this page has ended so."""
-    expect(page.get_by_text(status, exact=True).first).to_be_visible()
+def run_ends_as(page: Page, status: str) -> None:
+    """Waits until the run of this page has ended so."""
+    expect(page.get_by_text(status, exact=True).first).to_be_visible(timeout=RUN_PATIENCE_MS)
+
+
+def backfill_succeeds(page: Page) -> None:
+    """Waits until the backfill of this page has."""
+    column_and_status = page.get_by_text("Succeeded", exact=True)
+    expect(column_and_status).to_have_count(2, timeout=RUN_PATIENCE_MS)
+    expect(page.get_by_text("100% completed")).to_be_visible()
 
 
 def main(ui: str, folder: Path) -> None:
-    """Saves the pictures of the graph and of a partition of the demo's day."""
+    """Saves the pictures of a pipeline's graph and of a partition of the demo's day."""
     with browser_page() as page:
         open_graph(page, ui)
+        open_group(page, ui, "economy_news")
         page.screenshot(path=folder / "ui.png")
         open_partition(page, ui, "article_summaries", "2026-11-27|FINANCE")
         page.screenshot(path=folder / "ui_asset.png")

@@ -57,10 +57,11 @@ class RecordedAlerts(AlertResource):
         self._on_sending = hook
         return self
 
-    def _send(self, title: str, body: str) -> None:
+    def _send(self, connection: psycopg.Connection, title: str, body: str) -> bool:
         self._sent.append(title)
         if self._on_sending is not None:
             self._on_sending(title)
+        return True
 
 
 def a_chat(api: StandIn, **settings: Any) -> WatchedChat:

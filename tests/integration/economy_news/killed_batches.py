@@ -1,7 +1,7 @@
 """A step with batches that kills itself, as the kernel would, at a named point: `python -m ….killed_batches`.
 
-Reads what to run from its standard input, a JSON object a line, forks a run for each and says how it ended: the
-imports, most of such a run's time, are paid once. Production code knows nothing of the points.
+Reads what to run from its standard input, a JSON object a line, forks a run for each and says how it ended:
+the imports, most of such a run's time, are paid once. Production code knows nothing of the points.
 """
 
 import json

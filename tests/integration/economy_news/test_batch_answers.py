@@ -1,4 +1,4 @@
-"""What batches answer that is no good: bad lines, missing ones, refusals as a whole, answers that never come."""
+"""What batches answer that is no good: bad lines, missing ones, refusals as a whole, no answer at all."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,7 +16,7 @@ from tests.integration.economy_news.batching import (
     states,
     waiting_for_a_batch,
 )
-from tests.integration.economy_news.enriching import RecordedAlerts, paid
+from tests.integration.economy_news.enriching import paid
 from tests.integration.economy_news.factories import job_rows, rows
 from tests.integration.stand_ins import StandIn
 
@@ -33,6 +33,11 @@ def provider(openai_api: StandIn) -> Iterator[StandIn]:
 
 def make_due(connection: psycopg.Connection) -> None:
     connection.execute("UPDATE news.ai_job SET next_run_at = now() WHERE status = 'RETRY_WAIT'")
+
+
+def alarms(connection: psycopg.Connection) -> list[tuple[str, bool]]:
+    """Causes, and whether they are over."""
+    return connection.execute("SELECT cause, cleared_at IS NOT NULL FROM granary.alert").fetchall()
 
 
 def round_trip(connection: psycopg.Connection, provider: StandIn, run_id: str = "run-1") -> None:
@@ -147,11 +152,10 @@ def test_lines_refused_for_the_quota_shut_the_gate_and_cost_no_attempt(
     waiting_for_a_batch(connection, 2)
     provider.fault(status=429, code="insufficient_quota", endpoint="chat/completions")
     round_trip(connection, provider)
-    alerts = RecordedAlerts()
-    taken = a_step(connection, provider.url, alerts=alerts)
+    taken = a_step(connection, provider.url)
     assert (taken.returned, taken.sent, taken.reason) == (2, 0, "QUOTA")
     assert {(job["status"], job["attempt"]) for job in job_rows(connection)} == {("PENDING", 0)}
-    assert len(alerts.sent) == 1
+    assert alarms(connection) == [("gate:gpt-4o-mini", False)]
 
 
 def test_a_batch_that_failed_as_a_whole_counts_an_attempt_and_costs_nothing(
@@ -205,17 +209,16 @@ def test_a_refused_key_shuts_the_gate_and_suspends_nothing(
 ) -> None:
     waiting_for_a_batch(connection, 1)
     provider.fault(status=401, code="invalid_api_key", endpoint=endpoint)
-    alerts = RecordedAlerts()
-    assert a_step(connection, provider.url, alerts=alerts).reason == "AUTH"
+    assert a_step(connection, provider.url).reason == "AUTH"
     assert [(job["status"], job["attempt"]) for job in job_rows(connection)] == [("PENDING", 0)]
-    assert (len(alerts.sent), money(connection)["reserved"]) == (1, 0)
+    assert (alarms(connection), money(connection)["reserved"]) == ([("gate:gpt-4o-mini", False)], 0)
     provider.clear_faults()
     assert a_step(connection, provider.url).sent == 0
 
     connection.execute("UPDATE granary.api_gate SET next_probe_at = now() - interval '1 second'")
-    assert a_step(connection, provider.url, alerts=alerts).sent == 1
+    assert a_step(connection, provider.url).sent == 1
     assert rows(connection, "SELECT * FROM granary.api_gate") == []
-    assert len(alerts.sent) == 2
+    assert alarms(connection) == [("gate:gpt-4o-mini", True)]
 
 
 def test_a_creation_without_an_answer_is_looked_for_and_not_repeated(

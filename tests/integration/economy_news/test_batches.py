@@ -317,7 +317,7 @@ def test_two_runs_at_once_take_a_batch_in_once(
     end_batches(provider.url)
     other = connect()
     real = batch_taking_in.BatchTaker._downloaded
-    seen = []
+    seen: list[int | None] = []
 
     def while_the_other_looks(self: object, *args: object) -> object:
         if not seen:
@@ -342,7 +342,7 @@ def test_a_late_run_stores_nothing_once_another_has_taken_its_batch(
     (later,) = connection.execute("SELECT (now() + interval '11 minutes')::text").fetchone() or ("",)
     other = connect(at=later)
     real = batch_taking_in.BatchTaker._take_bodies
-    seen = []
+    seen: list[int | None] = []
 
     def after_its_lease(self: object, bodies: object) -> None:
         if not seen:

@@ -33,6 +33,7 @@ ALL_ON: dict[str, Any] = {"granary_pipelines": ("economy_news",), "naver_base_ur
 @pytest.fixture
 def connection(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> psycopg.Connection:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     return connect(NOON)
 
 
@@ -151,7 +152,7 @@ def test_what_a_person_must_mend_comes_first_with_its_command(
 ) -> None:
     article_id = an_article(connection)
     waiting = a_job(connection, article_id)
-    broken = a_job(connection, article_id, status, job_type="INSIGHT")
+    broken = a_job(connection, article_id, status, job_type="TERM_CARDS")
     history = told(connection, article_id)
     job = {"FAILED": "requeue_failed", "SUSPENDED": "resume_suspended"}[status]
     assert f"economy_news_{job}" in history.who

@@ -22,14 +22,10 @@ def launches() -> Iterator[tuple[str, list[str], dict[str, object], bool]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "launch":
                 given = [ast.literal_eval(one) for one in node.args if isinstance(one, ast.Constant)]
                 names = [keyword.arg for keyword in node.keywords if keyword.arg]
-                config = {name: SAMPLES[name] for name in names if name != "partition"}
-                is_recipe = "recipes" in file.parts and "job_ids" in config
-                yield (
-                    given[0] if given else "",
-                    given[1:],
-                    ({"job_ids": ["a"]} if is_recipe else config),
-                    "partition" in names,
-                )
+                config: dict[str, object] = {name: SAMPLES[name] for name in names if name != "partition"}
+                if "recipes" in file.parts and "job_ids" in config:
+                    config = {"job_ids": ["a"]}
+                yield str(given[0]) if given else "", given[1:], config, "partition" in names
 
 
 @pytest.mark.parametrize("command", list(launches()), ids=str)
