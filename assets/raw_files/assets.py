@@ -114,6 +114,8 @@ def raw_domains(
         check = checks.readable(failed)
         nothing_read = counts.failed > 0 and not counts.processed + counts.finished_by_others
         error = f"{NO_FILE_COULD_BE_READ}, the first: {failed[0][1]}" if failed else ""
+        if outcome.left:  # a rerun from failure ends here for ever: it does not list again
+            error += f"; {outcome.left} were replaced since they were listed: run raw_file_manifest too"
         if nothing_read:
             failure = Failure(
                 type="RawDocumentUnreadable",

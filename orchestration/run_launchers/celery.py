@@ -22,11 +22,10 @@ REMEMBERED = 1_000
 RECONNECTED_WITHIN_SECONDS = 60
 """After the broker was away workers come back one by one, at the latest 30 s apart."""
 
-# Run monitoring asks one run after the other: by default a dead broker would hold it for 20 s a run.
-FEW_ATTEMPTS: Mapping[str, Any] = {
+# Run monitoring asks for one run after the other, and a silent broker would hold it for minutes with each.
+PATIENCE: Mapping[str, Any] = {
     "redis_socket_connect_timeout": ANSWER_WITHIN_SECONDS,
-    "redis_socket_timeout": 5 * ANSWER_WITHIN_SECONDS,
-    "result_backend_transport_options": {"retry_policy": {"max_retries": 2}},
+    "redis_socket_timeout": ANSWER_WITHIN_SECONDS,
 }
 
 
@@ -41,7 +40,7 @@ class CheckedCeleryRunLauncher(CeleryRunLauncher):
     def app_args(self) -> dict[str, Any]:
         """What the Celery app is made with; what dagster.yaml says goes first."""
         arguments: dict[str, Any] = super().app_args()
-        return {**arguments, "config_source": {**FEW_ATTEMPTS, **arguments["config_source"]}}
+        return {**arguments, "config_source": {**PATIENCE, **arguments["config_source"]}}
 
     def terminate(self, run_id: str) -> bool:
         """True if the run's task was told to end; the run is CANCELING from then on."""

@@ -76,7 +76,7 @@ class CeleryDagster:
     def start_worker(self, name: str) -> None:
         """One of the two, under the name that it always has, as a supervisor would."""
         app = ("-A", "orchestration.run_launchers.celery_worker")
-        self.start(name, "celery", *app, "worker", "-Q", WORKERS[name], "-c", "2", "-n", f"{name}@%h")
+        self.start(name, "celery", *app, "worker", "-Q", WORKERS[name], "-c", "1", "-n", f"{name}@%h")
 
     def kill(self, name: str) -> None:
         """The program with all its children, as a machine that loses power."""
@@ -199,6 +199,8 @@ def celery_dagster(project: Project) -> Iterator[CeleryDagster]:
             running.start("code", "dagster", *code, *where, str(code_port))
             for name in WORKERS:
                 running.start_worker(name)
+            # The UI and the daemon do not look again soon for a code server that was not there.
+            wait_for(lambda: not ports.is_free(code_port), "the code server listens", SECONDS)
             running.start("daemon", "dagster-daemon", "run", *workspace)
             running.start("ui", "dagster-webserver", *where, str(ui_port), *workspace)
             running.wait_until_up(broker)

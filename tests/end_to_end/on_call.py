@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import textwrap
@@ -18,6 +17,7 @@ import httpx
 import psycopg
 import pytest
 
+from local_stack.ports import choose
 from local_stack.postgres_account import installed_binaries
 from local_stack.stack import Stack
 from orchestration.definitions import build_definitions
@@ -66,14 +66,30 @@ class Runbook:
 class OnCall:
     """One stack with its door; jobs and ticks run in this process, against the stack's own Dagster."""
 
-    def __init__(self, project: Project, variables: Mapping[str, str], api: str, book: Runbook) -> None:
+    def __init__(self, project: Project, variables: Mapping[str, str]) -> None:
         self.project = project
         self.variables = variables
-        self.api = api
-        self.book = book
+        self.api = f"http://127.0.0.1:{choose()}"
+        self.book = Runbook()
+        self._door: subprocess.Popen[bytes] | None = None
         self._built: dict[str, dg.Definitions] = {}
         self.openai = StandIn(variables["OPENAI_BASE_URL"].removesuffix("/v1"))
         self.site = StandIn(variables["NAVER_BASE_URL"])
+
+    def opens_door(self) -> None:
+        """Serves `python -m api`; returns when it answers."""
+        self._door = subprocess.Popen(
+            [sys.executable, "-m", "api", "--port", self.api.rpartition(":")[2]],
+            cwd=self.project.folder,
+            env={**os.environ, **self.variables},
+        )
+        wait_for(lambda: _answers(self.api), "the door answers", seconds=120)
+
+    def closes_door(self) -> None:
+        """Ends it, if it is open."""
+        if self._door is not None:
+            self._door.terminate()
+            self._door.wait(timeout=30)
 
     def does(self, heading: str, number: int, **names: object) -> str:
         """What the block prints, run as it stands with these names set."""
@@ -200,27 +216,12 @@ def on_call(project: Project) -> Iterator[OnCall]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        with open_door(project, variables) as api:
-            yield OnCall(project, variables, api, Runbook())
-
-
-@contextmanager
-def open_door(project: Project, variables: Mapping[str, str]) -> Iterator[str]:
-    """`python -m api` on a free port."""
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        port = bound.getsockname()[1]
-    door = subprocess.Popen(
-        [sys.executable, "-m", "api", "--port", str(port)],
-        cwd=project.folder,
-        env={**os.environ, **variables},
-    )
-    api = f"http://127.0.0.1:{port}"
-    try:
-        wait_for(lambda: _answers(api), "the door answers", seconds=120)
-        yield api
-    finally:
-        door.terminate()
-        door.wait(timeout=30)
+        found = OnCall(project, variables)
+        found.opens_door()
+        try:
+            yield found
+        finally:
+            found.closes_door()
 
 
 def _answers(api: str) -> bool:

@@ -3,31 +3,35 @@
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 
-import boto3
-import httpx
-import openai
 import psycopg
 import pytest
-from botocore.config import Config
 
-from local_stack.front_pages.sites import domains
 from orchestration.partitions import news_key
 from tests.end_to_end.on_call import OnCall, on_call
 from tests.end_to_end.project import project_in
+from tests.end_to_end.situations import (
+    DAY,
+    MEMBER,
+    REFUSER,
+    SOURCE,
+    USER,
+    address_of,
+    articles,
+    contexts_found,
+    files_at_the_provider,
+    forget_people,
+    post_context,
+    span,
+    stored,
+    visit,
+    work_since,
+)
 
-DAY = date(2026, 11, 26)
 CHAT_GATE = "gate:gpt-4o-mini"
 ALL_DONE = {"SUCCESS"}
-USER, RECORD = 7, 70
-MEMBER, REFUSER = 5, 6
-
-
-def span(section: str) -> str:
-    """RANGE, of one section."""
-    return f"{news_key(DAY, section)}...{news_key(DAY, section)}"
 
 
 @pytest.fixture(scope="module")
@@ -38,45 +42,6 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnCall]:
         assert found.enriches(DAY, "FINANCE")
         assert found.runs("context_tags_presets")
         yield found
-
-
-def articles(here: OnCall, section: str = "FINANCE") -> list[tuple[int, str]]:
-    """Id and `oid/aid` of the section's articles that have a summary."""
-    return here.sql(
-        "SELECT DISTINCT article.id, oid || '/' || aid FROM news.article AS article "
-        "JOIN news.summary ON article_id = article.id WHERE day = %s AND section = %s ORDER BY 1",
-        DAY,
-        section,
-    )
-
-
-def post_context(here: OnCall, context_id: int) -> None:
-    """The application makes the state and posts the text; it was yesterday, so that no run lingers."""
-    here.sql("INSERT INTO ai.context_ai_state (context_id) VALUES (%s)", context_id)
-    body = {
-        "contextId": context_id,
-        "userId": USER,
-        "recordId": RECORD,
-        "text": "친구와 조용한 카페에서 커피",
-    }
-    token = {"Authorization": f"Bearer {here.variables['API_TOKEN']}"}
-    httpx.post(
-        f"{here.api}/internal/v1/context/process", json=body, headers=token, timeout=30
-    ).raise_for_status()
-    here.sql(
-        "UPDATE granary.context_request SET requested_at = requested_at - interval '1 day' "
-        "WHERE context_id = %s",
-        context_id,
-    )
-
-
-def contexts_found(here: OnCall) -> list[int]:
-    """What a search among the user's contexts finds."""
-    query = {"userId": USER, "query": "카페", "limit": 5}
-    query["embeddingProfile"] = "openai-text-embedding-3-small-1536-cosine-v1"
-    token = {"Authorization": f"Bearer {here.variables['API_TOKEN']}"}
-    answer = httpx.post(f"{here.api}/internal/v1/search", json=query, headers=token, timeout=60)
-    return [one["contextId"] for one in answer.raise_for_status().json()["results"]]
 
 
 def test_the_three_questions(here: OnCall) -> None:
@@ -145,12 +110,12 @@ def test_the_site_changed_its_layout(here: OnCall) -> None:
     here.sees(heading, "economy_news:article_layout")
     here.site.clear_faults()
     assert here.crawls(DAY, section)
-    assert here.one("SELECT count(*) FROM news.article WHERE day = %s AND section = %s", DAY, section) == 0
+    assert stored(here, section) == 0
 
     here.does(heading, 0, DAY=DAY)
     here.does(heading, 1, RANGE=span(section))
     assert "PARSE_FAILED" not in here.does(heading, 2, DAY=DAY)
-    assert here.one("SELECT count(*) FROM news.article WHERE day = %s AND section = %s", DAY, section) > 5
+    assert stored(here, section) > 5
     assert here.crawls(DAY, "WORLD", mode="batch")
     assert not {"economy_news:list_layout", "economy_news:article_layout"} & here.standing()
 
@@ -183,10 +148,9 @@ def test_a_batch_is_stuck(here: OnCall) -> None:
 
 def test_the_backlog_grows(here: OnCall) -> None:
     heading, context = "The backlog grows", 9001
-    post_context(here, context)
+    day = post_context(here, context)
     here.tick("alarms_looked_at")
     here.sees(heading, "waiting:context_tags")
-    day = here.one("SELECT (requested_at AT TIME ZONE 'UTC')::date FROM granary.context_request")
 
     assert "embedding stage (PENDING)" in here.does(heading, 0, CONTEXT=context, DAY=day)
     assert contexts_found(here) == [context]
@@ -256,8 +220,8 @@ def test_a_day_has_to_be_done_again(here: OnCall) -> None:
     assert {article for article, _ in articles(here)} == known
     assert here.one("SELECT count(*) FROM news.ai_result WHERE article_id = ANY(%s)", list(known)) > results
     assert set(here.jobs(DAY, "FINANCE")) == ALL_DONE
-    asked = json.loads(here.does(heading, 2, DAY=DAY, SOURCE="kr/books"))
-    assert asked["partition"] == f"{DAY}|kr/books"
+    asked = json.loads(here.does(heading, 2, DAY=DAY, SOURCE=SOURCE))
+    assert asked["partition"] == f"{DAY}|{SOURCE}"
     (run,) = here.tick("raw_files_requested")
     assert run.run_config["ops"]["raw_file_manifest"]["config"]["force"] is True
 
@@ -265,9 +229,9 @@ def test_a_day_has_to_be_done_again(here: OnCall) -> None:
 def test_somebody_asks_to_be_erased(here: OnCall) -> None:
     heading, context = "Somebody asks to be erased", 9002
     post_context(here, context)
-    _visit(here, MEMBER)
+    visit(here, MEMBER)
     oid_aid = articles(here)[-1][1]
-    url = f"https://n.news.naver.com/mnews/article/{oid_aid}"
+    url = address_of(oid_aid)
 
     cleared = here.does(heading, 0, USER_ID=USER, MEMBER_ID=MEMBER)
     assert '"cancelled":1' in cleared.replace(" ", "")
@@ -284,43 +248,43 @@ def test_somebody_asks_to_be_erased(here: OnCall) -> None:
 def test_the_database_was_restored_from_a_backup(here: OnCall) -> None:
     heading, context = "The database was restored from a backup", 9003
     here.openai.post("batches/pace", seconds=0)
-    post_context(here, context)
-    assert here.runs("context_tags", partition=str(_yesterday(here)))
-    _visit(here, MEMBER)
-    _visit(here, REFUSER)
+    assert here.runs("context_tags", partition=str(post_context(here, context)))
+    visit(here, MEMBER, REFUSER)
     taken_down = articles(here)[-1][1]
     backup, began = here.project.folder / "night.dump", datetime.now(UTC)
     here.does(heading, 0, BACKUP=backup)
 
-    lost = _work_since(here)
-    _erase(here, taken_down)
+    lost = work_since(here)
+    forget_people(here, taken_down)
+    here.closes_door()
     here.does(heading, 1, BACKUP=backup)
     here.does(heading, 2, BACKUP=backup)
+    here.opens_door()
     # What was erased is back, and what came since is gone.
     assert contexts_found(here) == [context]
     assert taken_down in {one for _, one in articles(here)}
     assert here.one("SELECT count(*) FROM recipe.recipe") == 0
     assert here.one("SELECT count(*) FROM raw.domain_sighting") == 0
 
-    url = f"https://n.news.naver.com/mnews/article/{taken_down}"
+    url = address_of(taken_down)
     people = {"ERASED_USERS": USER, "ERASED_MEMBERS": MEMBER, "OPTED_OUT": REFUSER, "TAKEN_DOWN": url}
     here.does(heading, 3, **people)
     assert lost.batch in here.does(heading, 4, BACKUP_AT=began.isoformat())
     here.openai.post("batches/advance")
     assert "cancelled" in here.does(heading, 4, BACKUP_AT=began.isoformat())
-    assert _files_at_the_provider() == []
+    assert files_at_the_provider() == []
     # Nothing that looks for work finds these two: one has its job record, the other its marker.
     assert here.runs("recipes_parsed", partition=str(DAY))
-    assert here.runs("raw_files_partitions", partition=f"{DAY}|kr/books")
+    assert here.runs("raw_files_partitions", partition=f"{DAY}|{SOURCE}")
     assert here.one("SELECT count(*) FROM recipe.recipe") == 0
     assert here.one("SELECT count(*) FROM raw.domain_sighting") == 0
     said = here.does(heading, 5, BACKUP_AT=began.isoformat(), RECIPE_DAY=DAY)
     assert f"{lost.recipes} records" in said
     assert here.one("SELECT count(*) FROM recipe.recipe") == lost.recipes
-    here.does(heading, 6, DAY=DAY, SOURCE="kr/books")
+    here.does(heading, 6, DAY=DAY, SOURCE=SOURCE)
     assert here.one("SELECT count(*) FROM raw.domain_sighting") == lost.sightings
     here.does(heading, 7, RANGE=span("GENERAL"))
-    assert here.one("SELECT count(*) FROM news.article WHERE section = 'GENERAL'") == lost.articles
+    assert stored(here, "GENERAL") == lost.articles
 
     assert here.crawls(DAY, "FINANCE")
     assert contexts_found(here) == []
@@ -329,69 +293,6 @@ def test_the_database_was_restored_from_a_backup(here: OnCall) -> None:
     said = here.does(heading, 8, ERASED_MEMBERS=MEMBER, TAKEN_DOWN=url)
     assert f"no member '{MEMBER}' is known" in said
     assert "taken down" in said
-
-
-class Lost:
-    """What was done after the backup, and is gone with the database."""
-
-    def __init__(self, batch: str, recipes: int, sightings: int, articles: int) -> None:
-        self.batch, self.recipes, self.sightings, self.articles = batch, recipes, sightings, articles
-
-
-def _work_since(here: OnCall) -> Lost:
-    """Recipes, a raw file, a section in a batch that is under way."""
-    for job in ("recipes_fetch", "recipes_parsed", "recipes_embedded"):
-        ops = {"recipe_jobs": {"limit": 2}} if job == "recipes_fetch" else None
-        assert here.runs(job, partition=str(DAY), ops=ops), job
-    _put_raw_file(here)
-    assert here.runs("raw_files_partitions", partition=f"{DAY}|kr/books")
-    here.openai.post("batches/pace")
-    assert here.crawls(DAY, "GENERAL", mode="batch")
-    assert here.enriches(DAY, "GENERAL")
-    return Lost(
-        here.one("SELECT batch_id FROM news.ai_batch WHERE status = 'SUBMITTED'"),
-        here.one("SELECT count(*) FROM recipe.recipe"),
-        here.one("SELECT count(*) FROM raw.domain_sighting"),
-        here.one("SELECT count(*) FROM news.article WHERE section = 'GENERAL'"),
-    )
-
-
-def _erase(here: OnCall, article: str) -> None:
-    token = {"Authorization": f"Bearer {here.variables['API_TOKEN']}"}
-    with httpx.Client(base_url=here.api, headers=token, timeout=60) as door:
-        door.delete(f"/internal/v1/users/{USER}").raise_for_status()
-        door.delete(f"/internal/v1/members/{MEMBER}").raise_for_status()
-        door.put(f"/internal/v1/members/{REFUSER}/profiling", json={"allowed": False}).raise_for_status()
-    url = f"https://n.news.naver.com/mnews/article/{article}"
-    assert here.runs("economy_news_takedown", ops={"take_article_down": {"url": url}})
-
-
-def _visit(here: OnCall, member: int) -> None:
-    token = {"Authorization": f"Bearer {here.variables['API_TOKEN']}"}
-    httpx.post(f"{here.api}/internal/v1/members/{member}/visits", headers=token).raise_for_status()
-
-
-def _yesterday(here: OnCall) -> date:
-    today: date = here.one("SELECT (granary.now() AT TIME ZONE 'UTC')::date")
-    return today - timedelta(days=1)
-
-
-def _put_raw_file(here: OnCall) -> None:
-    client = boto3.client(
-        "s3",
-        endpoint_url=here.variables["S3_ENDPOINT_URL"],
-        aws_access_key_id=here.variables["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=here.variables["AWS_SECRET_ACCESS_KEY"],
-        region_name="us-east-1",
-        config=Config(s3={"addressing_style": "path"}),
-    )
-    key = f"raw/country=kr/category=books/date={DAY}/raw_0001.json"
-    body = json.dumps({"domains": domains()[:2]}).encode()
-    client.put_object(Bucket=here.variables["S3_BUCKET"], Key=key, Body=body)
-
-
-def _files_at_the_provider() -> list[str]:
-    return [file.id for file in openai.OpenAI().files.list()]
 
 
 def test_every_block_of_the_runbook_was_run(here: OnCall, request: pytest.FixtureRequest) -> None:

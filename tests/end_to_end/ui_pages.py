@@ -115,6 +115,7 @@ def main(ui: str, folder: Path) -> None:
     with browser_page() as page:
         open_graph(page, ui)
         open_group(page, ui, "economy_news")
+        expect(page.get_by_text("Passed").first).to_be_visible()
         page.screenshot(path=folder / "ui.png")
         open_partition(page, ui, "article_summaries", "2026-11-27|FINANCE")
         page.screenshot(path=folder / "ui_asset.png")

@@ -248,16 +248,16 @@ RETURNING job.id;
 -- Back to the start, with all attempts; a job that was redone meanwhile is left where it is.
 UPDATE news.ai_job AS job SET status = 'PENDING', attempt = 0, suspend_reason = NULL, error_code = NULL,
        error_message = NULL
-FROM news.newest_job AS newest
-WHERE newest.id = job.id AND job.status = 'SUSPENDED'
+WHERE job.status = 'SUSPENDED'
+  AND job.id = (SELECT id FROM news.job_that_counts(job.article_id, job.job_type))
   AND (job.id = ANY(%(job_ids)s) OR job.suspend_reason = %(reason)s)
 RETURNING job.id, job.model;
 
 -- name: requeue_failed
 UPDATE news.ai_job AS job SET status = 'PENDING', attempt = 0, error_code = NULL, error_message = NULL,
        settled_at = NULL
-FROM news.newest_job AS newest
-WHERE newest.id = job.id AND job.status = 'FAILED'
+WHERE job.status = 'FAILED'
+  AND job.id = (SELECT id FROM news.job_that_counts(job.article_id, job.job_type))
   AND NOT (job.job_type = 'SUMMARY' AND EXISTS (
       SELECT FROM news.article WHERE id = job.article_id AND body_emptied_at IS NOT NULL))
   AND (job.id = ANY(%(job_ids)s) OR job.error_code = %(error_code)s)

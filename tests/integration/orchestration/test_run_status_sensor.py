@@ -21,16 +21,23 @@ VALUES ('001', lpad(%(number)s::text, 10, '0'), '2026-11-30', 'STOCK', 'https://
 RETURNING id
 """
 
+INSERT_BATCH = """
+INSERT INTO news.ai_batch
+    (plan, job_type, day, prompt_version, model, status, jobs, queued_tokens, batch_id, planned_at)
+VALUES ('plan-1', 'SUMMARY', '2026-11-30', 'v1', 'gpt-4o-mini', 'SUBMITTED', 1, 0, 'batch_1', granary.now())
+ON CONFLICT DO NOTHING
+"""
+
 INSERT_JOB = """
 INSERT INTO news.ai_job
     (article_id, job_type, prompt_version, model, input_hash, day, section, status, attempt, claimed_by,
-     lease_until, next_run_at, suspend_reason, batch_id, created_at)
+     lease_until, next_run_at, suspend_reason, batch_plan, created_at)
 VALUES (%(article_id)s, 'SUMMARY', 'v1', 'gpt-4o-mini', 'hash', '2026-11-30', 'STOCK', %(status)s, 1,
         %(claimed_by)s,
         CASE WHEN %(status)s = 'RUNNING' THEN granary.now() + interval '10 minutes' END,
         CASE WHEN %(status)s = 'RETRY_WAIT' THEN granary.now() + interval '8 minutes' END,
         CASE WHEN %(status)s = 'SUSPENDED' THEN 'QUOTA' END,
-        CASE WHEN %(status)s = 'SUBMITTED' THEN 'batch_1' END, granary.now())
+        CASE WHEN %(status)s = 'SUBMITTED' THEN 'plan-1' END, granary.now())
 RETURNING id
 """
 
@@ -54,6 +61,7 @@ def add_job(connection: psycopg.Connection, status: str, claimed_by: str | None)
     article = connection.execute(INSERT_ARTICLE, {"number": number[0]}).fetchone()
     assert article is not None
     parameters = {"article_id": article[0], "status": status, "claimed_by": claimed_by}
+    connection.execute(INSERT_BATCH)
     job = connection.execute(INSERT_JOB, parameters).fetchone()
     assert job is not None
     return int(job[0])

@@ -1,6 +1,7 @@
 """The pipeline's jobs run by Dagster in this process, against the test's database and bucket."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -62,14 +63,20 @@ class RawRuns:
         )
 
     def run(
-        self, day: date = DAY, source: str = "kr/news", force: bool = False, **tags: str
+        self,
+        day: date = DAY,
+        source: str = "kr/news",
+        force: bool = False,
+        assets: Sequence[str] = (),
+        **tags: str,
     ) -> dg.ExecuteInProcessResult:
-        """A run over one partition."""
+        """A run over one partition, of all its assets or these alone."""
         add_sources(self.instance, [(day, source)])
-        config = {"ops": {"raw_file_manifest": {"config": {"force": force}}}}
+        config = {} if assets else {"ops": {"raw_file_manifest": {"config": {"force": force}}}}
         return self.defs.resolve_job_def("raw_files_partitions").execute_in_process(
             instance=self.instance,
             partition_key=raw_key(day, source),
+            asset_selection=[dg.AssetKey(name) for name in assets] or None,
             run_config={**QUIET, **config},
             tags=tags,
             raise_on_error=False,

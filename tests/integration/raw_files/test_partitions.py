@@ -103,6 +103,20 @@ def test_a_failed_file_that_was_mended_is_processed(runs: RawRuns, connection: p
     assert statuses(connection) == {raw_path(1): "PROCESSED"}
 
 
+def test_a_rerun_from_failure_says_that_a_mended_file_wants_to_be_listed(
+    runs: RawRuns, connection: psycopg.Connection
+) -> None:
+    runs.store.put(raw_path(1), b"{")
+    assert not runs.run().success
+    runs.store.put(raw_path(1), document("gaon-market.test"))
+
+    result = runs.run(assets=["raw_domains"])
+
+    assert not result.success
+    (error,) = connection.execute("SELECT error FROM raw.partition").fetchone() or ("",)
+    assert error.endswith("1 were replaced since they were listed: run raw_file_manifest too")
+
+
 def test_a_partition_without_one_readable_file_has_failed(
     runs: RawRuns, connection: psycopg.Connection
 ) -> None:
