@@ -13,15 +13,15 @@ Samples = Iterable[tuple[Mapping[str, str], float]]
 def families(
     figures: Figures, recipes: Queue | None, failed: Mapping[str, bool], cap_usd: Decimal | None
 ) -> Iterator[Metric]:
-    """All gauges. `failed`: the parts that are asked for elsewhere, and whether that failed.
+    """All gauges. `failed`: the parts, and whether they could not be asked for; those have no samples.
 
     No cap is an infinite one, so that what is spent can always be compared with it.
     """
     queues = [*figures.queues, *([recipes] if recipes else [])]
     yield from queue_families(queues)
     yield from news_families(figures.news_jobs)
-    contexts = next(queue for queue in queues if queue.pipeline == "context_tags")
-    yield from context_families(contexts, figures.context_stages)
+    for contexts in (queue for queue in queues if queue.pipeline == "context_tags"):
+        yield from context_families(contexts, figures.context_stages)
     money = {
         "spent": figures.spent_usd,
         "reserved": figures.reserved_usd,
@@ -30,14 +30,19 @@ def families(
     yield _gauge(
         "granary_spending_usd",
         "USD of the running day (Asia/Seoul): spent, reserved for what is under way, and the cap.",
-        (({"kind": kind}, usd) for kind, usd in money.items()),
+        (({"kind": kind}, usd) for kind, usd in money.items() if usd is not None),
     )
     yield _gauge(
         "granary_gate_shut",
         "1 for each model whose AI gate is shut, with the reason; no sample where all are open.",
         (({"model": model, "reason": reason}, 1) for model, reason in sorted(figures.shut_gates)),
     )
-    yield _gauge("granary_alarms_standing", "Alarms that have not cleared.", [({}, figures.alarms_standing)])
+    standing = figures.alarms_standing
+    yield _gauge(
+        "granary_alarms_standing",
+        "Alarms that have not cleared.",
+        [] if standing is None else [({}, standing)],
+    )
     age = figures.heartbeat_age_seconds
     yield _gauge(
         "granary_heartbeat_age_seconds",

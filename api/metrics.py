@@ -32,14 +32,17 @@ _AS_TEXT: Answers = {200: {"content": {"text/plain": {"schema": {"type": "string
 
 @internal_routes.get("/metrics", response_class=Response, responses=_AS_TEXT)
 def metrics(request: Request, pool: Connections) -> Response:
-    """Everything that is counted and measured; without MONGODB_URI nothing of the recipes' queue."""
+    """Everything that is counted and measured; without MONGODB_URI nothing of the recipes' queue.
+
+    What cannot be read is left out, and named by `granary_scrape_failed`.
+    """
     settings: Settings = request.app.state.settings
     chat: ChatResource = request.app.state.chat
     with pool.connection() as connection:
         # A key that is not known here cannot tell its gates from those of earlier keys.
         provider_key = chat.gate_key.provider_key if os.environ.get("OPENAI_API_KEY") else None
         figures = queue_store.figures(connection, provider_key)
-    recipes, failed = None, {}
+    recipes, failed = None, dict(figures.failed)
     if os.environ.get("MONGODB_URI", "").strip():
         recipes = _recipes(settings.mongodb_database, figures.now)
         failed["recipes"] = recipes is None

@@ -1,4 +1,7 @@
-"""Jobs over all pipelines: the daily clearing up, and the questions of `granary why` and `granary quote`."""
+"""Jobs over all pipelines: the daily clearing up, and the questions of `granary why` and `granary quote`.
+
+A Failure says what may be asked and never what was typed: alarms and logs carry it on.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
@@ -16,7 +19,6 @@ from orchestration.partitions import PIPELINES
 from orchestration.policies import REPAIR_MAX_SECONDS, RETENTION_MAX_SECONDS, job_tags
 from orchestration.settings import Settings
 from resources.errors import ServiceError
-from resources.item_history import shown
 from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
 
@@ -88,17 +90,15 @@ def operations_jobs(settings: Settings) -> list[dg.JobDefinition]:
         context: dg.OpExecutionContext, config: WhyConfig, postgres: PostgresResource, mongo: MongoResource
     ) -> None:
         if config.kind not in KINDS:
-            raise dg.Failure(
-                description=f"{shown(config.kind)} is no kind; there are {', '.join(KINDS)}",
-                allow_retries=False,
-            )
+            raise dg.Failure(description=f"kind must be one of {', '.join(KINDS)}", allow_retries=False)
         try:
             with postgres.connect() as connection, _recipes(mongo, config.kind == "recipe") as db:
                 history = why(config.kind, config.id, connection, db, settings)
         except ServiceError as error:
             raise dg.Failure(description=str(error), allow_retries=False) from None
         if history is None:
-            raise dg.Failure(description=looked_for(config.kind, config.id), allow_retries=False)
+            context.add_output_metadata({"why": dg.MetadataValue.text(looked_for(config.kind, config.id))})
+            return
         context.add_output_metadata({"why": dg.MetadataValue.md(history.markdown())})
         context.log.info("\n".join(history.lines()))
 

@@ -4,11 +4,12 @@ On a given connection, or on the recipes' database. Sizes are of what has not en
 by the runs, and would have to be counted here again and again.
 """
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     Mongo = Database[dict[str, Any]]
 
 SQL = read_statements(Path(__file__).parent / "sql" / "queues.sql")
+
+log = logging.getLogger("granary.queues")
+
+T = TypeVar("T")
 
 _NEWS = ("PENDING", "RETRY_WAIT", "RUNNING", "SUBMITTED", "SUSPENDED", "FAILED")
 _RAW = ("REQUESTED", "NEW", "RUNNING", "FAILED")
@@ -57,44 +62,51 @@ class Queue:
 class Figures:
     """What Postgres tells, at `now` (its clock). Money is of the running day in Seoul, USD.
 
-    `heartbeat_age_seconds`: since one was delivered; None before the first of all.
+    `heartbeat_age_seconds`: since one was delivered; None before the first of all. `failed`: the parts, and
+    whether they could not be read; the figures of one that could not be are None or missing.
     """
 
     now: datetime
     queues: list[Queue]
     news_jobs: list[tuple[str, str, int]]
     context_stages: list[tuple[str, str, int]]
-    spent_usd: float
-    reserved_usd: float
+    spent_usd: float | None
+    reserved_usd: float | None
     shut_gates: list[tuple[str, str]]
-    alarms_standing: int
+    alarms_standing: int | None
     heartbeat_age_seconds: float | None
     counters: list[tuple[str, dict[str, Any], float]] = field(repr=False)
+    failed: dict[str, bool]
 
 
 def figures(connection: psycopg.Connection, provider_key: str | None) -> Figures:
-    """All that is told of Postgres; gates of this key alone (None: of any)."""
+    """All that is told of Postgres; gates of this key alone (None: of any).
+
+    To be called outside of a transaction. A part whose tables are missing, or may not be read, is left out.
+    """
     (now,) = _row(connection, "now")
-    jobs = connection.execute(SQL["news_jobs"]).fetchall()
-    stages = connection.execute(SQL["context_stages"]).fetchall()
-    spent, reserved = _row(connection, "money")
-    standing, heartbeat_age = _row(connection, "alarms")
+    parts = _Parts()
+    news, jobs = parts.read("economy_news", lambda: _news(connection, now), (None, []))
+    raw = parts.read("raw_files", lambda: _raw_queue(connection, now), None)
+    contexts, stages = parts.read("context_tags", lambda: _contexts(connection, now), (None, []))
+    members = parts.read("recommendations", lambda: _member_queue(connection, now), None)
+    spent, reserved = parts.read("spending", lambda: _row(connection, "money"), (None, None))
+    key = {"provider_key": provider_key}
+    gates = parts.read("gates", lambda: connection.execute(SQL["shut_gates"], key).fetchall(), [])
+    standing, heartbeat_age = parts.read("alarms", lambda: _row(connection, "alarms"), (None, None))
+    counters = parts.read("counters", lambda: connection.execute(SQL["counters"]).fetchall(), [])
     return Figures(
         now=now,
-        queues=[
-            _news_queue(connection, jobs, now),
-            _queue("raw_files", _RAW, connection.execute(SQL["raw_partitions"]).fetchall(), now),
-            _context_queue(connection, stages, now),
-            _queue("recommendations", (), connection.execute(SQL["members"]).fetchall(), now),
-        ],
-        news_jobs=[(job_type, status, items) for job_type, status, items, _ in jobs],
+        queues=[queue for queue in (news, raw, contexts, members) if queue is not None],
+        news_jobs=jobs,
         context_stages=stages,
         spent_usd=spent,
         reserved_usd=reserved,
-        shut_gates=connection.execute(SQL["shut_gates"], {"provider_key": provider_key}).fetchall(),
+        shut_gates=gates,
         alarms_standing=standing,
         heartbeat_age_seconds=heartbeat_age,
-        counters=connection.execute(SQL["counters"]).fetchall(),
+        counters=counters,
+        failed=parts.failed,
     )
 
 
@@ -116,22 +128,47 @@ def recipes_queue(db: "Mongo", now: datetime) -> Queue:
     return Queue("recipes", sizes, _age(waiting, now), Batches(len(batches), _age(batches, now)))
 
 
-def _news_queue(
-    connection: psycopg.Connection, jobs: list[tuple[str, str, int, datetime | None]], now: datetime
-) -> Queue:
+class _Parts:
+    """Asks for one part after the other, and remembers which could not be read."""
+
+    def __init__(self) -> None:
+        self.failed: dict[str, bool] = {}
+
+    def read(self, part: str, ask: Callable[[], T], otherwise: T) -> T:
+        try:
+            found = ask()
+        except psycopg.ProgrammingError as error:  # a table is missing, or not ours to read
+            log.warning("the figures of %s are unknown: %s", part, type(error).__name__)
+            self.failed[part] = True
+            return otherwise
+        self.failed[part] = False
+        return found
+
+
+def _news(connection: psycopg.Connection, now: datetime) -> tuple[Queue | None, list[tuple[str, str, int]]]:
+    jobs = connection.execute(SQL["news_jobs"]).fetchall()
     items, oldest = _row(connection, "news_batches")
     queue = _queue("economy_news", _NEWS, [row[1:] for row in jobs], now)
-    return Queue(
-        queue.pipeline, queue.sizes, queue.oldest_waiting_seconds, Batches(items, _age([oldest], now))
-    )
+    batches = Batches(items, _age([oldest], now))
+    sizes = [(job_type, status, number) for job_type, status, number, _ in jobs]
+    return Queue(queue.pipeline, queue.sizes, queue.oldest_waiting_seconds, batches), sizes
 
 
-def _context_queue(
-    connection: psycopg.Connection, stages: list[tuple[str, str, int]], now: datetime
-) -> Queue:
+def _raw_queue(connection: psycopg.Connection, now: datetime) -> Queue | None:
+    return _queue("raw_files", _RAW, connection.execute(SQL["raw_partitions"]).fetchall(), now)
+
+
+def _contexts(
+    connection: psycopg.Connection, now: datetime
+) -> tuple[Queue | None, list[tuple[str, str, int]]]:
+    stages = connection.execute(SQL["context_stages"]).fetchall()
     items, oldest = _row(connection, "context_requests")
     under_way = [(status, number, None) for _, status, number in stages if status != "PENDING"]
-    return _queue("context_tags", _CONTEXTS, [("PENDING", items, oldest), *under_way], now)
+    return _queue("context_tags", _CONTEXTS, [("PENDING", items, oldest), *under_way], now), stages
+
+
+def _member_queue(connection: psycopg.Connection, now: datetime) -> Queue | None:
+    return _queue("recommendations", (), connection.execute(SQL["members"]).fetchall(), now)
 
 
 def _queue(

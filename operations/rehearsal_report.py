@@ -11,6 +11,8 @@ from operations.text_tables import escaped, usd
 
 NARROWEST_COLUMN = 24
 BETWEEN = " │ "
+HEADING = "# Rehearsal of "
+"""How every report begins, and nothing else that --output may replace."""
 
 # What only our tables know a result by.
 _NOT_SHOWN = {"result_id", "article_id", "term_id", "term_key", "position", "kind", "publishable"}
@@ -83,7 +85,7 @@ def markdown(
     plan: Plan, file: str, rehearsed: Sequence[Rehearsed], redone: Sequence[RedoneKind], ended: str | None
 ) -> str:
     """The whole rehearsal as a Markdown document; `ended` says why it ended early."""
-    lines = [f"# Rehearsal of {escaped(file)}", ""]
+    lines = [f"{HEADING}{escaped(file)}", ""]
     lines += [f"- {escaped(line)}" for line in (*plan_lines(plan, file), *([ended] if ended else []))]
     lines += [f"- {escaped(line)}" for line in summary_lines(plan, rehearsed, redone)]
     for number, one in enumerate(rehearsed, 1):

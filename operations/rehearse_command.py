@@ -7,9 +7,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from operations.rehearsal import Plan, Rehearsal, Rehearsed
@@ -61,13 +61,12 @@ def rehearse(arguments: argparse.Namespace) -> int:
         if not plan.stored:
             print(f"no stored article has a result of {kind.job_type} to compare with", file=sys.stderr)
             return NOTHING_FOUND
-        print("\n".join(plan_lines(plan, str(arguments.file))), flush=True)
+        lines = plan_lines(plan, str(arguments.file))
         if chat.model != settings.openai_model:
-            print(
-                "as OPENAI_MODEL it would outdate the results of all kinds: see `granary quote`", flush=True
-            )
-        if not arguments.yes and not _confirmed():
-            print("nothing was asked", file=sys.stderr)
+            lines.append("as OPENAI_MODEL it would outdate the results of all kinds: see `granary quote`")
+        is_read = _say("\n".join(lines)) or arguments.output is not None
+        if not is_read or not (arguments.yes or _confirmed()):
+            _say("nothing was asked", sys.stderr)
             return NOTHING_FOUND
         return _ask_and_tell(rehearsal, plan, arguments)
 
@@ -101,14 +100,14 @@ def _ask_and_tell(rehearsal: "Rehearsal", plan: "Plan", arguments: argparse.Name
         with _until_interrupted() as is_stopped:
             for one in rehearsal.ask(plan.stored, is_stopped):
                 answered.append(one)
-                print(f"{len(answered)} of {len(plan.stored)} answered", file=sys.stderr)
+                _say(f"{len(answered)} of {len(plan.stored)} answered", sys.stderr)
     finally:
         place = {id(one): number for number, one in enumerate(plan.stored)}
         answered.sort(key=lambda one: place[id(one.stored)])
         ended = rehearsal.stopped_by or ("it was interrupted" if len(answered) < len(plan.stored) else None)
         _tell(rehearsal, plan, answered, ended, arguments)
     if rehearsal.stopped_by is not None:
-        print(f"stopped: {rehearsal.stopped_by}", file=sys.stderr)
+        _say(f"stopped: {rehearsal.stopped_by}", sys.stderr)
         return NOT_POSSIBLE
     return INTERRUPTED if is_stopped() else DONE
 
@@ -120,15 +119,38 @@ def _tell(
     ended: str | None,
     arguments: argparse.Namespace,
 ) -> None:
+    """The file comes first, since a reader of stdout may leave; where it fails stdout has the answers."""
+    from operations.rehearsal import CannotRehearse
     from operations.rehearsal_report import article_lines, markdown, summary_lines
 
     width = min(shutil.get_terminal_size((120, 24)).columns, WIDEST)
     redone = [] if rehearsal.connection.broken else rehearsal.redo(plan, answered)
-    lines = [line for number, one in enumerate(answered, 1) for line in article_lines(number, one, width)]
-    print("\n".join(["", *lines, *summary_lines(plan, answered, redone)]))
+    failure = None
     if arguments.output is not None:
         told = markdown(plan, str(arguments.file), answered, redone, ended)
-        arguments.output.write_text(told, encoding="utf-8")
+        try:
+            arguments.output.write_text(told, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            failure = error.strerror
+    lines = [line for number, one in enumerate(answered, 1) for line in article_lines(number, one, width)]
+    _say("\n".join(["", *lines, *summary_lines(plan, answered, redone)]))
+    if failure is not None:
+        raise CannotRehearse(f"--output: {arguments.output} could not be written ({failure})")
+
+
+def _say(text: str, to: TextIO | None = None) -> bool:
+    """Whether somebody still reads it, on stdout if not told otherwise.
+
+    A reader who has left (`| head`) must end neither the asking that is paid for nor what it leaves behind.
+    """
+    stream = to or sys.stdout
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        with open(os.devnull, "wb") as nobody, suppress(OSError):
+            os.dup2(nobody.fileno(), stream.fileno())  # else what is left over fails again at exit
+        return False
+    return True
 
 
 @contextmanager
@@ -139,7 +161,7 @@ def _until_interrupted() -> Iterator[Callable[[], bool]]:
     def stop(_number: int, _frame: object) -> None:
         signal.signal(signal.SIGINT, before)
         pressed.set()
-        print("stopping: what was asked is taken in; Ctrl-C again leaves it", file=sys.stderr)
+        _say("stopping: what was asked is taken in; Ctrl-C again leaves it", sys.stderr)
 
     before = signal.signal(signal.SIGINT, stop)
     try:
@@ -154,7 +176,7 @@ def _confirmed() -> bool:
     if not sys.stdin.isatty():
         raise CannotRehearse("nobody can be asked whether to pay for it: confirm with --yes")
     try:
-        return input("Ask? [y/N] ").strip().lower() in ("y", "yes")
+        return _say("Ask? [y/N]") and input().strip().lower() in ("y", "yes")
     except EOFError:
         return False
 
@@ -167,9 +189,22 @@ def _check_output(output: Path | None, prompt_file: Path) -> None:
         return
     if output.resolve() == prompt_file.resolve():
         raise CannotRehearse("--output names the prompt itself: choose another file")
+    if output.resolve().parent.name == "prompts":
+        raise CannotRehearse("--output: a folder of prompts holds prompts alone: choose another folder")
     place = output if output.exists() else output.absolute().parent
     if output.is_dir() or not os.access(place, os.W_OK):
         raise CannotRehearse(f"--output: {output} cannot be written: choose another file")
+    if output.exists() and not _is_report(output):
+        raise CannotRehearse(f"--output: {output} is there and no report of a rehearsal: choose another file")
+
+
+def _is_report(file: Path) -> bool:
+    from operations.rehearsal_report import HEADING
+
+    if not file.is_file() or not os.access(file, os.R_OK):
+        return False
+    with file.open("rb") as opened:
+        return opened.read(len(HEADING)) == HEADING.encode()
 
 
 def _articles(text: str) -> int:

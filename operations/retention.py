@@ -85,6 +85,7 @@ def _on_own_connection(
     connect: Connect, delete: Callable[..., Iterator[int]], name: str, days: int
 ) -> Iterator[int]:
     with connect() as connection:
+        retention_store.bound_statements(connection)
         yield from delete(connection, name, days)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from assets.economy_news.store import SQL as ARTICLES
 from assets.recipes.job_store import CHUNK, JOBS, chunks
 from assets.recipes.statuses import TIMESTAMPS, Status
 from resources.named_sql import read_statements
@@ -20,7 +21,18 @@ if TYPE_CHECKING:
 
 SQL = read_statements(Path(__file__).parent / "sql" / "retention.sql")
 PORTION = 2_000
+LOCK_SECONDS = 5
+STATEMENT_SECONDS = 120
 _PAYLOADS = ("raw_data", "retrieved_data")
+
+
+def bound_statements(connection: psycopg.Connection) -> None:
+    """From now on its statements wait for no lock, and run, for longer than these seconds: psycopg raises then."""
+    # Not as a start-up option: a connection pooler in front of Postgres refuses those.
+    connection.execute(
+        "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)",
+        (f"{LOCK_SECONDS}s", f"{STATEMENT_SECONDS}s"),
+    )
 
 
 def delete_ended(connection: psycopg.Connection, name: str, days: int, limit: int = PORTION) -> Iterator[int]:
@@ -39,7 +51,10 @@ def delete_superseded(
     after = 0
     while True:
         parameters = {"days": days, "limit": limit, "after": after}
-        row = connection.execute(SQL[name], parameters).fetchone()
+        with connection.transaction():
+            if name == "news_results":
+                connection.execute(ARTICLES["lock_term_cards"])
+            row = connection.execute(SQL[name], parameters).fetchone()
         assert row is not None
         deleted, last = row
         yield deleted

@@ -20,6 +20,7 @@ from dagster._core.events import DagsterEventType as Event
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 
 from operations.retention import Part
+from operations.retention_store import bound_statements
 from resources.errors import ServiceNotConfigured, ServiceUnavailable
 from resources.named_sql import read_statements
 
@@ -76,13 +77,13 @@ def purge_logs(
         runs = connection.execute(SQL["runs_with_logs"], {**parameters, **kept}).fetchall()
         if not runs:
             return
-        # Files first: were the rows gone, nobody would come back for them.
-        _delete_files(instance, (run_id for _, run_id, _, has_logs in runs if has_logs), with_artifacts=False)
         deleted = 0
         for failed, kept_types in ((False, _KEPT), (True, [*_KEPT, *_RESUMABLE])):
             ids = [run_id for _, run_id, has_failed, has_logs in runs if has_logs and has_failed is failed]
             found = connection.execute(SQL["delete_logs"], {"run_ids": ids, "kept": kept_types})
             deleted += found.rowcount
+            # After the rows, which may wait for a lock in vain; what a kill leaves here goes with the run.
+            _delete_files(instance, ids, with_artifacts=False)
         yield deleted
         after = runs[-1][0]
 
@@ -98,18 +99,19 @@ def purge_runs(
         with connection.transaction():
             runs = connection.execute(SQL["old_runs"], {**parameters, "after": after}).fetchall()
             going = [run_id for _, run_id, may_go in runs if may_go]
-            _delete_files(instance, going, with_artifacts=True)
             for name in ("delete_event_tags", "delete_checks", "delete_events", "delete_runs"):
                 connection.execute(SQL[name], {"run_ids": going})
         if not runs:
             return
+        # After the commit: a run that stays after all keeps its files. A kill here leaves some that nobody needs.
+        _delete_files(instance, going, with_artifacts=True)
         yield len(going)
         after = runs[-1][0]
 
 
 @contextmanager
 def dagster_database(instance: dg.DagsterInstance) -> Iterator[psycopg.Connection]:
-    """A connection to the database of Dagster's runs and events, in autocommit mode.
+    """A connection to the database of Dagster's runs and events, in autocommit mode, bounded in time.
 
     Raises ServiceNotConfigured where they are not in Postgres, ServiceUnavailable where it does not answer.
     """
@@ -125,6 +127,7 @@ def dagster_database(instance: dg.DagsterInstance) -> Iterator[psycopg.Connectio
             f"Dagster's database (DAGSTER_PG_URL) does not answer ({type(error).__name__})"
         ) from None
     with connection:
+        bound_statements(connection)
         yield connection
 
 

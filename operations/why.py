@@ -81,7 +81,7 @@ def _history(
     mongo_db: "Database[dict[str, Any]] | None",
     settings: Settings,
 ) -> ItemHistory | None:
-    if "\x00" in identifier:  # Postgres takes none; no id has one
+    if not _is_text(identifier):
         return None
     match kind:
         case "article":
@@ -105,6 +105,15 @@ def _history(
             return file_history(connection, identifier, settings.raw_catch_up_days)
         case _:
             return _recipe(connection, identifier, mongo_db, settings)
+
+
+def _is_text(identifier: str) -> bool:
+    """Whether a database takes it: a shell may hand over bytes that are no UTF-8, the UI a NUL."""
+    try:
+        identifier.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in identifier
 
 
 def _article(connection: psycopg.Connection, identifier: str, settings: Settings) -> ItemHistory | None:

@@ -51,7 +51,7 @@ def context_history(
 ) -> ItemHistory | None:
     """The context's history; None where it was never posted and has no state, as long after an erasure."""
     text = identifier.strip()
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**63):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) < 2**63):
         return None
     of = {"context_id": int(text)}
     context = _row(connection, "context", of)

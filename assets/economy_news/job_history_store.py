@@ -247,8 +247,8 @@ def _cost(results: Sequence[Row]) -> str:
     if not results:
         return "nothing that brought a result"
     usd, tokens = sum(one["cost_usd"] for one in results), sum(one["tokens"] for one in results)
-    of = f"{usd:.4f} USD, {tokens} tokens, for {len(results)} results"
-    return f"{of}; calls that brought none are in `granary costs` alone"
+    of = f"{usd:.4f} USD, {tokens} tokens, of the results that are kept ({len(results)})"
+    return f"{of}; older ones, and calls that brought none, are in `granary costs` alone"
 
 
 def _code(job: Row) -> str:

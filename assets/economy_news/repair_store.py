@@ -67,6 +67,7 @@ def take_down(
     store.lock_day(connection, day)
     connection.execute(ARTICLES["lock_jobs"], mine)
     (heir,) = connection.execute(ARTICLES["heir"], mine).fetchone() or (None,)
+    connection.execute(ARTICLES["lock_term_cards"])
     terms = connection.execute(ARTICLES["terms_of_article"], mine).fetchall()
     connection.execute(ARTICLES["promote_heir"], {**mine, "heir": heir})
     connection.execute(ARTICLES["delete_article"], mine)

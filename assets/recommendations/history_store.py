@@ -25,7 +25,7 @@ Row = dict[str, Any]
 def member_history(connection: psycopg.Connection, identifier: str) -> ItemHistory | None:
     """The member's history; None where no row speaks of it, as after an erasure."""
     text = identifier.strip()
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**63):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) < 2**63):
         return None
     of = {"member_id": int(text), "limit": MOST_SHOWN}
     (member,) = _rows(connection, "member", of)

@@ -6,6 +6,7 @@ SELECT granary.now();
 
 -- name: news_jobs
 -- Waiting since: when it was asked for, fell due, or lost its lease. What is at the provider is counted by batch.
+-- Of what has stopped, the job that counts for its article: a replaced one is neither resumed nor tried again.
 SELECT job_type, status, count(*),
        min(CASE status WHEN 'PENDING' THEN asked_at WHEN 'RETRY_WAIT' THEN next_run_at ELSE lease_until END)
            AS waiting_since
@@ -16,7 +17,11 @@ UNION ALL
 SELECT job_type, 'SUBMITTED', sum(jobs)::bigint, NULL FROM news.ai_batch WHERE status IN ('PLANNED', 'SUBMITTED')
 GROUP BY job_type
 UNION ALL
-SELECT job_type, status, count(*), NULL FROM news.ai_job WHERE status IN ('SUSPENDED', 'FAILED')
+SELECT job_type, status, count(*), NULL FROM news.ai_job AS job
+WHERE status IN ('SUSPENDED', 'FAILED')
+  AND NOT EXISTS (SELECT FROM news.ai_job AS newer
+                  WHERE newer.article_id = job.article_id AND newer.job_type = job.job_type
+                    AND (newer.asked_at, newer.id) > (job.asked_at, job.id))
 GROUP BY job_type, status;
 
 -- name: raw_partitions

@@ -63,9 +63,12 @@ FROM (
 GROUP BY 1, 2, 3, 4;
 
 -- name: news_jobs_at_rest
--- Jobs that nobody takes by himself.
-SELECT status, count(*) FROM news.ai_job
+-- Jobs that nobody takes by himself. A replaced one is neither resumed nor tried again.
+SELECT status, count(*) FROM news.ai_job AS job
 WHERE day BETWEEN %(first)s AND %(last)s AND section = ANY(%(sections)s) AND status IN ('SUSPENDED', 'FAILED')
+  AND NOT EXISTS (SELECT FROM news.ai_job AS newer
+                  WHERE newer.article_id = job.article_id AND newer.job_type = job.job_type
+                    AND (newer.asked_at, newer.id) > (job.asked_at, job.id))
 GROUP BY status;
 
 -- name: news_section_days

@@ -118,7 +118,8 @@ DELETE FROM granary.batch_reservation AS reservation USING gone WHERE reservatio
 
 -- name: news_results
 -- Results that a newer one of the article has taken the place of, wherever their job stands. Not the first card
--- of a term: the dictionary's definition is that card's, and a takedown of its article has to find it.
+-- that gives a term its definition in the dictionary: a takedown of that card's article has to find it. Where no
+-- card gives it any more, the first of all. To be called with the cards locked (`lock_term_cards`).
 WITH seen AS MATERIALIZED (
     SELECT id FROM news.ai_result
     WHERE id > %(after)s AND created_at < granary.now() - make_interval(days => %(days)s)
@@ -129,11 +130,13 @@ WITH seen AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM news.ai_result AS newer
                   WHERE newer.article_id = result.article_id AND newer.job_type = result.job_type
                     AND (newer.asked_at, newer.job_id) > (result.asked_at, result.job_id))
-      AND NOT EXISTS (SELECT FROM news.term_card AS card
+      AND NOT EXISTS (SELECT FROM news.term_card AS card JOIN news.term ON term.id = card.term_id
                       WHERE card.result_id = result.id
-                        AND NOT EXISTS (SELECT FROM news.term_card AS older
-                                        WHERE older.term_id = card.term_id
-                                          AND older.result_id < card.result_id))
+                        AND NOT EXISTS (
+                            SELECT FROM news.term_card AS other
+                            WHERE other.term_id = card.term_id
+                              AND (other.definition <> term.definition, other.result_id)
+                                  < (card.definition <> term.definition, card.result_id)))
     FOR UPDATE OF result SKIP LOCKED
 ), deleted AS (
     DELETE FROM news.ai_result AS result USING gone WHERE result.id = gone.id RETURNING result.id

@@ -77,9 +77,9 @@ def test_celery_workers_serve_every_queue_and_have_a_place_for_every_run(service
     commands = [services[name]["command"] for name in ("worker-crawl", "worker-llm")]
     queues = {queue for command in commands for queue in command.split("-Q ")[1].split()[0].split(",")}
     assert queues == {policies.CRAWL_QUEUE, policies.LLM_QUEUE, policies.BATCH_QUEUE, "default"}
-    places = sum(int(command.split("-c ")[1].split()[0]) for command in commands)
+    places = [int(command.split("-c ")[1].split()[0]) for command in commands]
     most = read(DEPLOY / "celery" / "dagster.yaml")["concurrency"]["runs"]["max_concurrent_runs"]
-    assert places >= most
+    assert min(places) >= most
 
 
 def test_kubernetes_bounds_runs_as_the_project_does_and_names_its_secrets() -> None:

@@ -174,14 +174,22 @@ WHERE duplicate_of = %(article_id)s;
 -- With its sections, jobs and results, by the foreign keys.
 DELETE FROM news.article WHERE id = %(article_id)s;
 
+-- name: lock_term_cards
+-- A takedown falls back on cards that the daily clearing up must not be deleting meanwhile, and the other way
+-- round. In a statement of its own, so that the next one sees what the other did.
+SELECT pg_advisory_xact_lock(hashtext('news.term_card'));
+
 -- name: terms_of_article
 SELECT DISTINCT term_id FROM news.term_card WHERE article_id = %(article_id)s;
 
 -- name: forget_terms
--- Definitions that only the deleted article's cards gave; others fall back to the oldest card that is left.
+-- Definitions that only the deleted article's cards gave; others stay as long as a card gives them, and then fall
+-- back to the oldest card that is left.
 WITH left_over AS (
-    SELECT DISTINCT ON (term_id) term_id, term, definition FROM news.term_card
-    WHERE term_id = ANY(%(term_ids)s) ORDER BY term_id, result_id
+    SELECT DISTINCT ON (card.term_id) card.term_id, card.term, card.definition
+    FROM news.term_card AS card JOIN news.term ON term.id = card.term_id
+    WHERE card.term_id = ANY(%(term_ids)s)
+    ORDER BY card.term_id, card.definition <> term.definition, card.result_id
 ), kept AS (
     UPDATE news.term SET term = left_over.term, definition = left_over.definition
     FROM left_over WHERE term.id = left_over.term_id RETURNING term.id

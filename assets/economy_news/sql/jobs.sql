@@ -17,11 +17,24 @@ ON CONFLICT ON CONSTRAINT ai_job_is_asked_once DO NOTHING
 RETURNING id;
 
 -- name: drop_superseded_jobs
--- What waits to be made from a result that has a successor now; it would be made from the successor anyway.
-DELETE FROM news.ai_job AS job
-USING jsonb_to_recordset(%(parents)s) AS parent (article_id bigint, output_hash text)
-WHERE job.article_id = parent.article_id AND job.job_type = ANY(%(job_types)s)
-  AND job.status IN ('PENDING', 'RETRY_WAIT') AND job.input_hash <> parent.output_hash;
+-- What waits, or was suspended, to be made from a result that has a successor now; it would be made from the
+-- successor anyway, and nobody could resume it. One that was asked for once more keeps the result that it has,
+-- which readers see until the successor's: it is a success again.
+WITH superseded AS MATERIALIZED (
+    SELECT job.id, EXISTS (SELECT FROM news.ai_result WHERE job_id = job.id) AS has_result
+    FROM news.ai_job AS job
+    JOIN jsonb_to_recordset(%(parents)s) AS parent (article_id bigint, output_hash text) USING (article_id)
+    WHERE job.job_type = ANY(%(job_types)s) AND job.status IN ('PENDING', 'RETRY_WAIT', 'SUSPENDED')
+      AND job.input_hash <> parent.output_hash
+    ORDER BY job.id
+    FOR UPDATE OF job
+), kept AS (
+    UPDATE news.ai_job AS job
+    SET status = 'SUCCESS', next_run_at = NULL, suspend_reason = NULL, error_code = NULL, error_message = NULL,
+        settled_at = granary.now()
+    FROM superseded WHERE superseded.id = job.id AND superseded.has_result
+)
+DELETE FROM news.ai_job AS job USING superseded WHERE superseded.id = job.id AND NOT superseded.has_result;
 
 -- name: add_following_jobs
 -- The jobs that a result makes possible, in the transaction that stores it; they are asked as it was.

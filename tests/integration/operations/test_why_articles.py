@@ -214,7 +214,7 @@ def test_a_finished_summary_tells_result_cost_and_run(connection: psycopg.Connec
     (taken,) = claim(connection, "run-7")
     assert finish_summary(connection, taken)
     history = told(connection, article_id)
-    assert history.cost.startswith("0.0003 USD, 1200 tokens, for 1 results")
+    assert history.cost.startswith("0.0003 USD, 1200 tokens, of the results that are kept (1)")
     (stored,) = [event for event in history.events if "SUMMARY stored" in event.what]
     assert stored.run_id == "run-7"
     assert told(connection, article_id, openai_model="gpt-4o").notes[-1].startswith("made by an earlier")
