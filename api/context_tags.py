@@ -197,4 +197,6 @@ def erase_user(user_id: Annotated[IdInPath, Path(alias="userId")], pool: Connect
     with pool.connection() as connection, connection.transaction():
         connection.execute("SELECT set_config('statement_timeout', %s, true)", (f"{ERASURE_SECONDS}s",))
         erased = erasure_store.erase_user(connection, user_id)
+    # Ids only. After a restore of the database this is what says which erasures are to be made again.
+    logger.warning("erased the contexts of user %d", user_id)
     return Erased(**asdict(erased))

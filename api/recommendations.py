@@ -1,5 +1,6 @@
 """recommendations' routes: a member's visit, what a member refuses, and a member's erasure."""
 
+import logging
 import re
 from dataclasses import asdict
 from datetime import timedelta
@@ -16,6 +17,8 @@ from api.fields import Asked, IdInPath, Told
 from assets.recommendations import erasure_store, visit_store
 from assets.recommendations.visit_store import VisitTooFarAhead
 from orchestration.settings import Settings
+
+logger = logging.getLogger("granary.api")
 
 _DAY_FIRST = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
 
@@ -91,6 +94,8 @@ def decide_profiling(member_id: MemberId, decided: Profiling, pool: Connections)
             visit_store.opt_in(connection, member_id)
         else:
             visit_store.opt_out(connection, member_id)
+    # Ids only, here and below. After a restore of the database this is what says what is to be done again.
+    logger.warning("member %d %s profiling", member_id, "allowed" if decided.allowed else "refused")
     return Response(status_code=204)
 
 
@@ -98,4 +103,6 @@ def decide_profiling(member_id: MemberId, decided: Profiling, pool: Connections)
 def erase_member(member_id: MemberId, pool: Connections) -> MemberErased:
     """Clears all that is kept of the member; a run that is ranking them stores nothing afterwards."""
     with pool.connection() as connection:
-        return MemberErased(**asdict(erasure_store.erase_member(connection, member_id)))
+        erased = erasure_store.erase_member(connection, member_id)
+    logger.warning("erased member %d", member_id)
+    return MemberErased(**asdict(erased))

@@ -35,8 +35,9 @@ class Facts:
     `standing`: causes that stand, with the newest day (Asia/Seoul) that they were raised on. `on_since`:
     since when each running schedule is on. `waiting`: by pipeline, since when the oldest waits.
     `running_long`: by pipeline, how many leases ran out long ago. `open_batches`: by pipeline, when the
-    oldest was planned. `leases_lost`, `requests`, `errors`: in the last ten minutes. `recovered`: jobs with
-    an alarm that have succeeded since.
+    oldest was planned. `leases_lost`, `requests`, `errors`: in the last ten minutes. `recovered`: causes of
+    runs that have succeeded since. `unreadable`: what could not be read, named as the causes that hang on it
+    begin: those stay as they are.
     """
 
     now: datetime
@@ -57,6 +58,7 @@ class Facts:
     failing_sensors: tuple[str, ...] = ()
     failing_schedules: tuple[str, ...] = ()
     recovered: frozenset[str] = frozenset()
+    unreadable: frozenset[str] = frozenset()
 
     @property
     def today(self) -> date:

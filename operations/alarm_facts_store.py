@@ -1,9 +1,11 @@
 """Reads what the alarms are decided from, on a given connection. Times are aware, of the database's clock."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 from psycopg.rows import class_row
@@ -14,9 +16,38 @@ from resources.named_sql import read_statements
 
 SQL = read_statements(Path(__file__).parent / "sql" / "alarms.sql")
 
+WAITED_FOR = ("context_tags", "recommendations")
+LEASED = ("context_tags", "economy_news", "recommendations")
 LEASES_LOST = "leases_lost:"
 REQUESTS, ERRORS = "requests", "errors"
 ANSWERED = "ok"
+
+log = logging.getLogger("granary.alerts")
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Readings:
+    """Reads each fact on its own. `unreadable`: names of those whose table is away or may not be read."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self.unreadable: set[str] = set()
+        self._connection = connection
+
+    def read(self, names: str | Sequence[str], fact: Callable[[], T], otherwise: U) -> T | U:
+        """The fact, or `otherwise`; `names` are the beginnings of the causes that hang on it.
+
+        Raises psycopg.Error where the connection is gone: then nothing can be read, and nothing told.
+        """
+        try:
+            return fact()
+        except psycopg.Error as error:
+            if self._connection.closed:
+                raise
+            named = [names] if isinstance(names, str) else names
+            self.unreadable.update(named)
+            log.error("%s cannot be read: %s", ", ".join(named), type(error).__name__)
+            return otherwise
 
 
 def now(connection: psycopg.Connection) -> datetime:
@@ -56,22 +87,27 @@ def newest_article_at(connection: psycopg.Connection) -> datetime | None:
     return row[0] if row else None
 
 
-def oldest_waiting(connection: psycopg.Connection) -> dict[str, datetime]:
-    """By pipeline, since when the oldest waits that no run has taken."""
-    return {pipeline: since for pipeline, since in connection.execute(SQL["oldest_waiting"]) if since}
+def waiting_since(connection: psycopg.Connection, pipeline: str) -> datetime | None:
+    """Since when the oldest of WAITED_FOR's pipelines waits that no run has taken; None: nothing waits."""
+    row = connection.execute(SQL[f"waiting_{pipeline}"]).fetchone()
+    return row[0] if row else None
 
 
-def running_long(
-    connection: psycopg.Connection, after: timedelta, processing_after: timedelta
-) -> dict[str, int]:
-    """By pipeline, how many leases ran out so long ago; contexts have none, and count from their start."""
-    parameters = {"after": after, "processing_after": processing_after}
-    return dict(connection.execute(SQL["running_long"], parameters).fetchall())
+def running_long(connection: psycopg.Connection, pipeline: str, after: timedelta) -> int:
+    """How many leases of one of LEASED ran out so long ago; a context has none, and counts from its start."""
+    row = connection.execute(SQL[f"running_long_{pipeline}"], {"after": after}).fetchone()
+    return int(row[0]) if row else 0
 
 
-def open_batches(connection: psycopg.Connection) -> dict[str, datetime]:
-    """By pipeline, when the oldest batch was planned that is not taken in or given up."""
-    return dict(connection.execute(SQL["open_batches"]).fetchall())
+def reserved_batches(connection: psycopg.Connection) -> dict[str, datetime]:
+    """By pipeline, when money was put aside for the oldest batch that is not taken in or given up."""
+    return dict(connection.execute(SQL["reserved_batches"]).fetchall())
+
+
+def news_batch_planned_at(connection: psycopg.Connection) -> datetime | None:
+    """When the oldest open batch of economy_news was planned."""
+    row = connection.execute(SQL["news_batch"]).fetchone()
+    return row[0] if row else None
 
 
 def counted(connection: psycopg.Connection) -> dict[str, float]:

@@ -26,7 +26,7 @@ STUCK_AFTER = timedelta(hours=26)
 NEARLY_SPENT_PERCENT = 80
 
 _STATES = ("nothing_new", "waiting", "running_long", "leases_lost", "batch_stuck", "schedule_late")
-_OTHERS = ("run", "spending", "api_errors", "sensor_failing", "schedule_failing")
+_OTHERS = ("run", "spending", "api_errors", "sensor_failing", "schedule_failing", "facts_unreadable")
 OURS = frozenset((*_STATES, *_OTHERS))
 """What the causes that are looked at begin with, before the colon."""
 
@@ -49,6 +49,7 @@ def standing_alarms(facts: Facts) -> list[Alarm]:
         *_api_errors(facts),
         *_schedules_and_sensors(facts),
         *_batches(facts),
+        *_unreadable(facts),
     ]
 
 
@@ -69,9 +70,11 @@ def asks_for_recipes(facts: Facts) -> bool:
 
 
 def _is_over(facts: Facts, cause: str, day: date) -> bool:
-    kind, _, of = cause.partition(":")
+    kind = cause.partition(":")[0]
+    if any(cause == name or cause.startswith(f"{name}:") for name in facts.unreadable):
+        return False
     if kind == "run":
-        return of in facts.recovered
+        return cause in facts.recovered
     if kind == "spending":  # money that comes back on the same day does not end it
         return day < facts.today
     if cause == "nothing_new:economy_news":
@@ -203,6 +206,16 @@ def _batches(facts: Facts) -> Iterable[Alarm]:
                 f"A batch of {pipeline} planned at {_at(since)} is not taken in after {_hours(STUCK_AFTER)}; "
                 f"the provider promises 24. {_see('A batch is stuck')}",
             )
+
+
+def _unreadable(facts: Facts) -> Iterable[Alarm]:
+    for name in sorted(facts.unreadable):
+        yield Alarm(
+            f"facts_unreadable:{name}",
+            f"What the alarm {name} is decided from cannot be read; it stays as it is. Run `python -m "
+            "migrations.upgrade`, see that DATABASE_URL's user may read every table, and the log of "
+            f"alarms_looked_at for the error. {_see('The database was restored from a backup')}",
+        )
 
 
 def _see(heading: str) -> str:

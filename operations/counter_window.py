@@ -1,6 +1,6 @@
 """How much counters grew in the last ten minutes, from samples in a sensor's cursor: small, bounded JSON."""
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,7 +20,8 @@ class CounterWindow:
     def with_sample(self, now: datetime, values: Mapping[str, float]) -> "CounterWindow":
         """With today's newest sample, without those that are too old, or of a time to come."""
         kept = [one for one in self.samples if now - WINDOW - _TOLERANCE <= one[0] < now]
-        sample = dict(sorted(values.items())[:_MOST_NAMES])
+        numbers = {name: value for name, value in values.items() if math.isfinite(value)}
+        sample = dict(sorted(numbers.items())[:_MOST_NAMES])
         return CounterWindow((*kept, (now, sample))[-_MOST_SAMPLES:])
 
     def growth(self) -> dict[str, float]:
@@ -34,21 +35,26 @@ class CounterWindow:
         grown = {name: value - oldest.get(name, 0.0) for name, value in newest.items()}
         return {name: by if by >= 0 else newest[name] for name, by in grown.items()}
 
-    def to_cursor(self) -> str:
-        samples = [[moment.isoformat(timespec="seconds"), values] for moment, values in self.samples]
-        return json.dumps(samples, separators=(",", ":"))
+    def to_samples(self) -> list[list[object]]:
+        """As `read_samples` reads it, of what JSON has."""
+        return [[moment.isoformat(timespec="seconds"), values] for moment, values in self.samples]
 
 
-def read_window(cursor: str | None) -> CounterWindow:
-    """The window in a cursor; an empty one where there is none, or it is of another shape."""
+def read_samples(read: object) -> CounterWindow:
+    """The window in parsed JSON; an empty one where it is of another shape, or holds what is no number."""
+    if not isinstance(read, list):
+        return CounterWindow()
     try:
-        read = json.loads(cursor or "[]")
         samples = [
             (datetime.fromisoformat(moment), {str(name): float(value) for name, value in values.items()})
             for moment, values in read
         ]
-        if any(moment.tzinfo is None for moment, _ in samples):
-            return CounterWindow()
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return CounterWindow()
+    if not all(moment.tzinfo and _are_finite(values) for moment, values in samples):
         return CounterWindow()
     return CounterWindow(tuple(sorted(samples, key=lambda one: one[0])))
+
+
+def _are_finite(values: Mapping[str, float]) -> bool:
+    return all(math.isfinite(value) for value in values.values())

@@ -23,14 +23,24 @@ class DayFigures:
     failed_jobs: int
 
 
-def heartbeat_message(figures: DayFigures, failed_runs: int, standing: Sequence[str], untold: int) -> str:
-    """Yesterday in a few lines. `untold`: messages that wait for a channel; `standing`: causes."""
+def heartbeat_message(
+    figures: DayFigures | None, failed_runs: int, standing: Sequence[str], untold: int
+) -> str:
+    """Yesterday in a few lines. `untold`: messages that wait for a channel; `standing`: causes.
+
+    Figures that could not be read are None: the message comes all the same.
+    """
     named = ", ".join(standing[:_MOST_NAMED])
     more = f" and {len(standing) - _MOST_NAMED} more" if len(standing) > _MOST_NAMED else ""
+    told = ["Yesterday's figures could not be read.", f"Failed: {failed_runs} runs."]
+    if figures is not None:
+        told = [
+            f"{figures.day}: {figures.articles} articles, {figures.recipes} recipes, {figures.contexts} "
+            f"contexts, {figures.recommendations} members with recommendations, {figures.spent_usd:.4f} USD.",
+            f"Failed: {failed_runs} runs, {figures.failed_jobs} AI jobs.",
+        ]
     lines = [
-        f"{figures.day}: {figures.articles} articles, {figures.recipes} recipes, {figures.contexts} "
-        f"contexts, {figures.recommendations} members with recommendations, {figures.spent_usd:.4f} USD.",
-        f"Failed: {failed_runs} runs, {figures.failed_jobs} AI jobs.",
+        *told,
         f"Standing alarms: {named}{more}." if standing else "No alarm stands.",
     ]
     if untold:

@@ -1,4 +1,4 @@
-"""What alarms need to know of Dagster itself: ticks, runs, and how a run came to its end.
+"""What alarms need to know of Dagster itself: ticks, how many runs failed, what was made.
 
 Its storage opens a connection or more for each question of the instance's own, which would make a tick of
 the alarms ten times dearer; so ticks are read from the tables of its storage, by an index.
@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import dagster as dg
-from dagster._core.events import RunFailureReason
-from dagster._core.execution.plan.objects import ErrorSource
-from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from dagster._core.scheduler.instigation import (
     InstigatorState,
     InstigatorStatus,
@@ -21,13 +18,7 @@ from dagster._core.scheduler.instigation import (
     SensorInstigatorData,
     TickStatus,
 )
-from dagster._core.storage.tags import (
-    BACKFILL_ID_TAG,
-    RUN_FAILURE_REASON_TAG,
-    WILL_RETRY_TAG,
-)
 from dagster._utils.schedules import schedule_execution_time_iterator
-from dagster._utils.tags import get_boolean_tag_value
 from dagster_shared.serdes import deserialize_value
 
 from operations.alarm_facts import LateSchedule
@@ -38,8 +29,6 @@ if TYPE_CHECKING:
 
 WATCHED_ELSEWHERE = frozenset({"daily_raw_files", "supplementary_raw_files"})
 """raw_files knows by its own records which of its passes are late."""
-_RUNS_OF_ASSETS = "__ASSET_JOB"
-_MOST_NAMED = 5
 
 
 class _Tick(NamedTuple):
@@ -103,17 +92,6 @@ def look_at_instigators(
     )
 
 
-def has_recovered(instance: dg.DagsterInstance, job: str, since: datetime) -> bool:
-    """Whether the last run of the job that has ended well or failed after that moment ended well."""
-    ended = dg.RunsFilter(
-        job_name=job,
-        statuses=[dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE],
-        updated_after=since.astimezone(UTC),
-    )
-    newest = instance.get_run_records(ended, limit=1, order_by="update_timestamp", ascending=False)
-    return bool(newest) and newest[0].dagster_run.status is dg.DagsterRunStatus.SUCCESS
-
-
 def was_materialised(instance: dg.DagsterInstance, asset: str, partition: str) -> bool:
     """Whether that partition of the asset was ever made."""
     wanted = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[partition])
@@ -128,69 +106,6 @@ def failed_runs(instance: dg.DagsterInstance, start: datetime, end: datetime) ->
         updated_before=end.astimezone(UTC),
     )
     return instance.get_runs_count(failed)
-
-
-def will_be_retried(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether Dagster launches the failed run again, decided as its daemon does.
-
-    The tag is written just after the event that one hears of, and not at all by a process that dies between.
-    """
-    tag = run.tags.get(WILL_RETRY_TAG)
-    if tag is not None:
-        expected = get_boolean_tag_value(tag, default_value=False)
-    elif not instance.run_retries_enabled:
-        return False
-    else:
-        reason = run.tags.get(RUN_FAILURE_REASON_TAG)
-        expected = auto_reexecution_should_retry_run(
-            instance, run, RunFailureReason(reason) if reason else None
-        )
-    from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
-
-    backfill_id = run.tags.get(BACKFILL_ID_TAG)
-    if not expected or backfill_id is None:
-        return bool(expected)
-    backfill = instance.get_backfill(backfill_id)  # the retries of one that has ended are not launched
-    return backfill is not None and backfill.status not in BULK_ACTION_TERMINAL_STATUSES
-
-
-def canceled_for(instance: dg.DagsterInstance, run_id: str) -> str | None:
-    """`length` where Dagster ended the run for its maximum run time, `person` where somebody canceled it."""
-    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.RUN_CANCELING).records
-    events = [record.event_log_entry.dagster_event for record in records]
-    if any(event is not None and "maximum runtime" in (event.message or "") for event in events):
-        return "length"
-    return "person" if events else None
-
-
-def failed_step(context: dg.RunFailureSensorContext) -> tuple[str, str] | None:
-    """The first step that failed by itself, and its error in one line; None: the run ended otherwise.
-
-    The line is the error's class, or what a Failure of ours says; any other message may quote a text.
-    """
-    for event in context.get_step_failure_events():
-        failed = event.step_failure_data
-        if failed.error_source is ErrorSource.INTERRUPT:
-            continue
-        if failed.user_failure_data is not None and failed.user_failure_data.description:
-            return str(event.step_key), " ".join(failed.user_failure_data.description.split())[:500]
-        error = failed.error.cause or failed.error if failed.error else None
-        return str(event.step_key), (error.cls_name if error else None) or "an error without a name"
-    return None
-
-
-def what_it_made(run: dg.DagsterRun) -> str:
-    """The run's partition or range, and its assets where it was not started as one of our jobs."""
-    tags = run.tags
-    first, last = (
-        tags.get(f"dagster/asset_partition_range_{end}", tags.get("dagster/partition"))
-        for end in ("start", "end")
-    )
-    said = [f"{first} to {last}" if first != last else str(first)] if first else []
-    if run.job_name.startswith(_RUNS_OF_ASSETS):
-        names = sorted(asset.to_user_string() for asset in run.asset_selection or ())
-        said += [", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")]
-    return "; ".join(said)
 
 
 def _is_running(state: InstigatorState, by_default: bool | None) -> bool:
@@ -236,8 +151,7 @@ def _newest_ticks(connection: "Connection", selector_ids: Sequence[str]) -> dict
     ]
     found: dict[str, list[_Tick]] = {}
     for selector_id, status, timestamp in connection.execute(union_all(*parts)):
-        at = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
-        found.setdefault(selector_id, []).append(_Tick(TickStatus(status), at))
+        found.setdefault(selector_id, []).append(_Tick(TickStatus(status), _aware(timestamp)))
     return found
 
 
@@ -263,3 +177,7 @@ def _have_failed(ticks: Sequence[_Tick]) -> bool:
 
 def _names(states: Sequence[InstigatorState], kind: InstigatorType) -> tuple[str, ...]:
     return tuple(sorted(state.instigator_name for state in states if state.instigator_type is kind))
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -86,15 +86,17 @@ def figures(connection: psycopg.Connection, provider_key: str | None) -> Figures
     """
     (now,) = _row(connection, "now")
     parts = _Parts()
-    news, jobs = parts.read("economy_news", lambda: _news(connection, now), (None, []))
+    no_rows: list[tuple[Any, ...]] = []
+    nothing: tuple[Queue | None, list[tuple[Any, ...]]] = (None, no_rows)
+    news, jobs = parts.read("economy_news", lambda: _news(connection, now), nothing)
     raw = parts.read("raw_files", lambda: _raw_queue(connection, now), None)
-    contexts, stages = parts.read("context_tags", lambda: _contexts(connection, now), (None, []))
+    contexts, stages = parts.read("context_tags", lambda: _contexts(connection, now), nothing)
     members = parts.read("recommendations", lambda: _member_queue(connection, now), None)
     spent, reserved = parts.read("spending", lambda: _row(connection, "money"), (None, None))
     key = {"provider_key": provider_key}
-    gates = parts.read("gates", lambda: connection.execute(SQL["shut_gates"], key).fetchall(), [])
+    gates = parts.read("gates", lambda: connection.execute(SQL["shut_gates"], key).fetchall(), no_rows)
     standing, heartbeat_age = parts.read("alarms", lambda: _row(connection, "alarms"), (None, None))
-    counters = parts.read("counters", lambda: connection.execute(SQL["counters"]).fetchall(), [])
+    counters = parts.read("counters", lambda: connection.execute(SQL["counters"]).fetchall(), no_rows)
     return Figures(
         now=now,
         queues=[queue for queue in (news, raw, contexts, members) if queue is not None],
@@ -145,22 +147,21 @@ class _Parts:
         return found
 
 
-def _news(connection: psycopg.Connection, now: datetime) -> tuple[Queue | None, list[tuple[str, str, int]]]:
+def _news(connection: psycopg.Connection, now: datetime) -> tuple[Queue | None, list[tuple[Any, ...]]]:
     jobs = connection.execute(SQL["news_jobs"]).fetchall()
     items, oldest = _row(connection, "news_batches")
     queue = _queue("economy_news", _NEWS, [row[1:] for row in jobs], now)
     batches = Batches(items, _age([oldest], now))
-    sizes = [(job_type, status, number) for job_type, status, number, _ in jobs]
-    return Queue(queue.pipeline, queue.sizes, queue.oldest_waiting_seconds, batches), sizes
+    return Queue(queue.pipeline, queue.sizes, queue.oldest_waiting_seconds, batches), [
+        row[:3] for row in jobs
+    ]
 
 
 def _raw_queue(connection: psycopg.Connection, now: datetime) -> Queue | None:
     return _queue("raw_files", _RAW, connection.execute(SQL["raw_partitions"]).fetchall(), now)
 
 
-def _contexts(
-    connection: psycopg.Connection, now: datetime
-) -> tuple[Queue | None, list[tuple[str, str, int]]]:
+def _contexts(connection: psycopg.Connection, now: datetime) -> tuple[Queue | None, list[tuple[Any, ...]]]:
     stages = connection.execute(SQL["context_stages"]).fetchall()
     items, oldest = _row(connection, "context_requests")
     under_way = [(status, number, None) for _, status, number in stages if status != "PENDING"]

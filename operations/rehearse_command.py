@@ -64,8 +64,9 @@ def rehearse(arguments: argparse.Namespace) -> int:
         lines = plan_lines(plan, str(arguments.file))
         if chat.model != settings.openai_model:
             lines.append("as OPENAI_MODEL it would outdate the results of all kinds: see `granary quote`")
-        is_read = _say("\n".join(lines)) or arguments.output is not None
-        if not is_read or not (arguments.yes or _confirmed()):
+        is_read = _say("\n".join(lines))
+        has_place = is_read or arguments.output is not None
+        if not (has_place if arguments.yes else is_read and _confirmed()):
             _say("nothing was asked", sys.stderr)
             return NOTHING_FOUND
         return _ask_and_tell(rehearsal, plan, arguments)
@@ -100,7 +101,8 @@ def _ask_and_tell(rehearsal: "Rehearsal", plan: "Plan", arguments: argparse.Name
         with _until_interrupted() as is_stopped:
             for one in rehearsal.ask(plan.stored, is_stopped):
                 answered.append(one)
-                _say(f"{len(answered)} of {len(plan.stored)} answered", sys.stderr)
+                with suppress(OSError):  # a full disk is no reason to leave what is under way
+                    _say(f"{len(answered)} of {len(plan.stored)} answered", sys.stderr)
     finally:
         place = {id(one): number for number, one in enumerate(plan.stored)}
         answered.sort(key=lambda one: place[id(one.stored)])

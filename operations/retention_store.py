@@ -27,7 +27,7 @@ _PAYLOADS = ("raw_data", "retrieved_data")
 
 
 def bound_statements(connection: psycopg.Connection) -> None:
-    """From now on its statements wait for no lock, and run, for longer than these seconds: psycopg raises then."""
+    """Its statements neither wait for a lock nor run for longer than that from now on; they raise instead."""
     # Not as a start-up option: a connection pooler in front of Postgres refuses those.
     connection.execute(
         "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)",

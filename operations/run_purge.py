@@ -103,7 +103,7 @@ def purge_runs(
                 connection.execute(SQL[name], {"run_ids": going})
         if not runs:
             return
-        # After the commit: a run that stays after all keeps its files. A kill here leaves some that nobody needs.
+        # After the commit: a run that stays after all keeps its files. A kill here leaves some for good.
         _delete_files(instance, going, with_artifacts=True)
         yield len(going)
         after = runs[-1][0]

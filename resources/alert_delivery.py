@@ -59,12 +59,19 @@ def deliver(urls: Sequence[str], title: str, body: str, within_seconds: float = 
         return [FAILED] * len(urls)
 
 
-def _deliver(urls: Sequence[str], title: str, body: str, within_seconds: float) -> list[str]:
-    from apprise import Apprise
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
+
+def _deliver(urls: Sequence[str], title: str, body: str, within_seconds: float) -> list[str]:
+    from apprise import Apprise, AppriseAsset
+
+    # It logs an address that it does not understand as it stands, token and all.
+    logging.getLogger("apprise").addFilter(_nothing)
+    asset = AppriseAsset(http_redirects=False)  # a login page would answer 200, and be told the alarm
     attempts: list[_Attempt | None] = []
     for number, url in enumerate(urls, 1):
-        channel = Apprise()
+        channel = Apprise(asset=asset)
         if time.monotonic() < _rests_until.get(url, 0.0):
             attempts.append(None)
         elif not channel.add(url):

@@ -6,6 +6,7 @@ comes back within the hour is the same trouble, and is told again only where it 
 """
 
 import logging
+import time
 from dataclasses import dataclass
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
@@ -23,6 +24,8 @@ log = logging.getLogger("granary.alerts")
 HEARTBEAT = "heartbeat"
 """The cause of the one message a day that says that alarms arrive; it never stands."""
 AT_ONCE = 20
+TELL_SECONDS = 20.0
+"""How long a tick goes on to begin messages that wait: a channel may be slow and well."""
 ONLY_LOGGED = "only_logged"
 _SEOUL = ZoneInfo("Asia/Seoul")
 
@@ -155,13 +158,17 @@ class AlertResource(dg.ConfigurableResource):
         """The causes that stand uncleared: `of` itself, and those that go on from it with a colon."""
         return [cause for (cause,) in connection.execute(_STANDING, {"of": of})]
 
-    def tell_waiting(self, connection: psycopg.Connection) -> int:
+    def tell_waiting(self, connection: psycopg.Connection, within_seconds: float = TELL_SECONDS) -> int:
         """How many messages went out that could not be sent before, or came back and stay.
 
-        Ends at the first that fails again, so that a tick waits for a channel once.
+        Ends at the first that fails again, so that a tick waits for a channel once; and begins none later
+        than `within_seconds`.
         """
         told = 0
+        ends_at = time.monotonic() + within_seconds
         for cause, day in connection.execute(_TO_BE_TOLD, {"limit": AT_ONCE}).fetchall():
+            if time.monotonic() >= ends_at:
+                break
             is_told = self._tell(connection, cause, day)
             if is_told is False:
                 break
@@ -199,5 +206,9 @@ class AlertResource(dg.ConfigurableResource):
         counts = Counts()
         for outcome in outcomes:
             counts.add("alerts_sent_total", outcome=outcome)
-        counts.write(connection)
+        try:
+            with connection.transaction():
+                counts.write(connection)
+        except psycopg.Error as error:  # what was sent is sent, and must not be sent again
+            log.error("a message could not be counted: %s", type(error).__name__)
         return any(outcome != FAILED for outcome in outcomes)

@@ -24,32 +24,31 @@ SELECT coalesce((SELECT reserved_usd + spent_usd FROM granary.spending_day WHERE
 -- The last ones by id: without an index over the times, and ids rise with them but for transactions.
 SELECT max(stored_at) FROM (SELECT stored_at FROM news.article ORDER BY id DESC LIMIT 50) AS newest;
 
--- name: oldest_waiting
-SELECT 'context_tags' AS pipeline, min(requested_at) FROM granary.context_request
-WHERE (handled_at IS NULL OR handled_at < requested_at) AND text IS NOT NULL
-UNION ALL
-SELECT 'recommendations', (
-    SELECT trigger_at FROM rec.visit_trigger
-    WHERE trigger_at <= granary.now() AND (lease_until IS NULL OR lease_until < granary.now())
-    ORDER BY trigger_at LIMIT 1);
+-- name: waiting_context_tags
+SELECT min(requested_at) FROM granary.context_request
+WHERE (handled_at IS NULL OR handled_at < requested_at) AND text IS NOT NULL;
 
--- name: running_long
-SELECT 'economy_news' AS pipeline, count(*) FROM news.ai_job
-WHERE status = 'RUNNING' AND lease_until < granary.now() - %(after)s
-UNION ALL
-SELECT 'recommendations', count(*) FROM rec.queue_item
-WHERE status = 'RUNNING' AND lease_until < granary.now() - %(after)s
-UNION ALL
-SELECT 'context_tags', count(*) FROM ai.context_ai_state
-WHERE embedding_status = 'PROCESSING' AND updated_at < granary.now() - %(processing_after)s
-   OR keyword_status = 'PROCESSING' AND updated_at < granary.now() - %(processing_after)s;
+-- name: waiting_recommendations
+SELECT trigger_at FROM rec.visit_trigger
+WHERE trigger_at <= granary.now() AND (lease_until IS NULL OR lease_until < granary.now())
+ORDER BY trigger_at LIMIT 1;
 
--- name: open_batches
-SELECT pipeline, min(planned_at) FROM (
-    SELECT pipeline, reserved_at AS planned_at FROM granary.batch_reservation WHERE settled_at IS NULL
-    UNION ALL
-    SELECT 'economy_news', planned_at FROM news.ai_batch WHERE status IN ('PLANNED', 'SUBMITTED')
-) AS batch GROUP BY pipeline;
+-- name: running_long_economy_news
+SELECT count(*) FROM news.ai_job WHERE status = 'RUNNING' AND lease_until < granary.now() - %(after)s;
+
+-- name: running_long_recommendations
+SELECT count(*) FROM rec.queue_item WHERE status = 'RUNNING' AND lease_until < granary.now() - %(after)s;
+
+-- name: running_long_context_tags
+SELECT count(*) FROM ai.context_ai_state
+WHERE embedding_status = 'PROCESSING' AND updated_at < granary.now() - %(after)s
+   OR keyword_status = 'PROCESSING' AND updated_at < granary.now() - %(after)s;
+
+-- name: reserved_batches
+SELECT pipeline, min(reserved_at) FROM granary.batch_reservation WHERE settled_at IS NULL GROUP BY pipeline;
+
+-- name: news_batch
+SELECT min(planned_at) FROM news.ai_batch WHERE status IN ('PLANNED', 'SUBMITTED');
 
 -- name: counters
 SELECT name, labels, value FROM granary.counter

@@ -48,6 +48,38 @@ def test_every_pipelines_queue_is_told_without_what_ended_well(
     assert not [name for name in samples if "SUCCESS" in name or "embed_retrieved" in name]
 
 
+@pytest.mark.parametrize(
+    ("gone", "part", "without"),
+    [
+        ("rec.queue_item", "recommendations", 'granary_queue_size{pipeline="recommendations"'),
+        ("news.ai_batch", "economy_news", "ai_jobs_queue_size"),
+        ("raw.request", "raw_files", 'granary_queue_size{pipeline="raw_files"'),
+        ("granary.context_request", "context_tags", "context_"),
+        ("granary.spending_day", "spending", 'granary_spending_usd{kind="spent"}'),
+        ("granary.api_gate", "gates", "granary_gate_shut"),
+        ("granary.alert", "alarms", "granary_alarms_standing"),
+        ("granary.counter", "counters", "ai_jobs_enqueued_total"),
+    ],
+)
+def test_a_table_that_is_missing_takes_its_part_alone_and_is_named(
+    gone: str,
+    part: str,
+    without: str,
+    open_door: OpenDoor,
+    connection: psycopg.Connection,
+    mongo_database: str,
+) -> None:
+    fill_queues(connection, mongo_database)
+    connection.execute(f"ALTER TABLE {gone} RENAME TO gone".encode())
+    samples = told(open_door(mongodb_database=mongo_database))
+    failed = {name for name, value in samples.items() if name.startswith("granary_scrape_failed") and value}
+    assert failed == {f'granary_scrape_failed{{part="{part}"}}'}
+    assert not [name for name in samples if name.startswith(without)]
+    assert samples['granary_spending_usd{kind="cap"}'] == 5
+    others = {"economy_news", "raw_files", "context_tags", "recommendations", "recipes"} - {part}
+    assert all(sizes(samples, pipeline) for pipeline in others)
+
+
 def test_how_long_the_oldest_waits_is_told_in_seconds(
     open_door: OpenDoor, connection: psycopg.Connection, mongo_database: str
 ) -> None:

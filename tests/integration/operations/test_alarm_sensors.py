@@ -2,7 +2,8 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -69,6 +70,11 @@ def failing_job() -> None:
     says_why()
 
 
+@dg.job
+def operations_why() -> None:
+    says_why()
+
+
 @dg.schedule(
     name="economy_news_every_five_minutes",
     job=failing_job,
@@ -92,7 +98,7 @@ class Alarms:
         self.receiver = receiver
         self.alerts = AlertResource(urls=receiver.url.replace("http:", "json:"))
         self._database_url = database_url
-        self._sensors = {sensor.name: sensor for sensor in alarm_sensors(True, WATCHED)}
+        self.watches(WATCHED)
         self._repository = dg.Definitions(
             jobs=[broken_job, failing_job],
             schedules=[every_five_minutes],
@@ -100,6 +106,9 @@ class Alarms:
             resources=self._resources(),
         ).get_repository_def()
         self._cursor: str | None = None
+
+    def watches(self, watched: Watched) -> None:
+        self._sensors = {sensor.name: sensor for sensor in alarm_sensors(True, watched)}
 
     def _resources(self, at: datetime | None = None) -> dict[str, Any]:
         url = clocked(self._database_url, at) if at else self._database_url
@@ -289,12 +298,94 @@ def test_a_failed_run_is_over_when_the_last_run_of_its_job_went_well(alarms: Ala
     assert alarms.told() == ["run:failing_job", "run:failing_job is over"]
 
 
-def ended(alarms: Alarms, job: str, status: dg.DagsterRunStatus) -> None:
-    run = dg.DagsterRun(job, str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED)
+def ended(alarms: Alarms, job: str, status: dg.DagsterRunStatus, assets: Iterable[str] = ()) -> None:
+    run = dg.DagsterRun(
+        job,
+        str(uuid.uuid4()),
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"dagster/max_retries": "0"},
+        asset_selection=frozenset(map(dg.AssetKey, assets)) or None,
+    )
     alarms.instance.add_run(run)
     good = status is dg.DagsterRunStatus.SUCCESS
     kind = dg.DagsterEventType.RUN_SUCCESS if good else dg.DagsterEventType.RUN_FAILURE
     alarms.instance.report_dagster_event(dg.DagsterEvent(kind.value, job), run.run_id)
+
+
+def test_what_a_person_asked_and_got_no_answer_to_is_no_alarm(alarms: Alarms) -> None:
+    alarms.hears_of(alarms.run(operations_why))
+    assert alarms.told() == []
+
+
+def test_a_failed_run_that_no_sensor_could_tell_is_told_by_the_next_look(alarms: Alarms) -> None:
+    alarms.tick()
+    failed = alarms.run(failing_job)
+    alarms.tick()
+    alarms.tick()
+    assert alarms.told() == ["run:failing_job"]
+    assert f"run {failed}: says_why: MONGODB_URI is not set" in alarms.message()
+
+
+def test_a_missed_run_is_told_no_second_time_and_not_after_its_job_went_well(alarms: Alarms) -> None:
+    alarms.tick()
+    alarms.hears_of(alarms.run(failing_job))
+    ended(alarms, "broken_job", dg.DagsterRunStatus.FAILURE)
+    ended(alarms, "broken_job", dg.DagsterRunStatus.SUCCESS)
+    ended(alarms, "failing_job", dg.DagsterRunStatus.SUCCESS)
+    for _ in range(3):
+        alarms.tick()
+    assert alarms.told() == ["run:failing_job", "run:failing_job is over"]
+
+
+@pytest.mark.parametrize(("why", "told"), [("maximum runtime", ["run:failing_job"]), (None, [])])
+def test_a_missed_run_that_was_canceled_is_told_where_it_was_ended_for_its_length(
+    alarms: Alarms, why: str | None, told: list[str]
+) -> None:
+    run = dg.DagsterRun("failing_job", str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED)
+    alarms.instance.add_run(run)
+    alarms.instance.report_run_canceling(run, message=why)
+    alarms.instance.report_run_canceled(run)
+    alarms.tick()
+    assert alarms.told() == told
+
+
+def test_runs_that_end_while_a_look_is_full_are_seen_by_the_next(
+    alarms: Alarms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sensors.ended_runs.MOST_RUNS", 2)
+    for job in ("failing_job", "failing_job", "broken_job"):
+        ended(alarms, job, dg.DagsterRunStatus.FAILURE)
+    alarms.tick()
+    assert alarms.told() == ["run:failing_job"]
+    alarms.tick()
+    assert alarms.told() == ["run:failing_job", "run:broken_job"]
+
+
+def test_runs_of_assets_by_hand_are_told_and_over_by_their_assets(alarms: Alarms) -> None:
+    failure, success = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
+    for assets in (["news"], ["recipes", "jobs"]):
+        ended(alarms, "__ASSET_JOB", failure, assets)
+    alarms.tick()
+    by_news, by_both = "run:__ASSET_JOB:news", "run:__ASSET_JOB:jobs,recipes"
+    assert sorted(alarms.told()) == [by_both, by_news]
+    ended(alarms, "__ASSET_JOB", success, ["recipes"])
+    ended(alarms, "__ASSET_JOB", failure, ["news", "recipes"])
+    alarms.tick()
+    assert alarms.told()[2:] == ["run:__ASSET_JOB:news,recipes"]
+    ended(alarms, "__ASSET_JOB", success, ["recipes", "jobs", "news"])
+    alarms.tick()
+    assert len(alarms.told()) == 6 and all(title.endswith(" is over") for title in alarms.told()[3:])
+
+
+def test_the_cause_of_many_assets_stays_short(alarms: Alarms) -> None:
+    many = [f"an_asset_of_a_long_name_{number:03}" for number in range(300)]
+    for assets in (many, many[:-1]):
+        ended(alarms, "__ASSET_JOB", dg.DagsterRunStatus.FAILURE, assets)
+    alarms.tick()
+    assert len(set(alarms.told())) == 2 and all(len(title) < 300 for title in alarms.told())
+    ended(alarms, "__ASSET_JOB", dg.DagsterRunStatus.SUCCESS, many)
+    alarms.tick()
+    assert len([title for title in alarms.told() if title.endswith(" is over")]) == 1
 
 
 # --- what is looked at --------------------------------------------------------------------------------------
@@ -392,6 +483,43 @@ def count(connection: psycopg.Connection, leases: int, ok: int, failed: int) -> 
     )
 
 
+def test_a_table_that_is_away_silences_no_other_alarm(alarms: Alarms, connection: psycopg.Connection) -> None:
+    connection.execute("INSERT INTO granary.spending_day VALUES (granary.today(), 1, 3)")
+    connection.execute(
+        "INSERT INTO granary.alert VALUES ('running_long:context_tags', granary.today(), 'stands',"
+        " granary.now() - interval '1 hour', NULL, granary.now())"
+    )
+    connection.execute("ALTER TABLE ai.context_ai_state RENAME TO elsewhere")
+    alarms.tick()
+    assert sorted(alarms.told()) == ["facts_unreadable:running_long:context_tags", "spending:80"]
+    connection.execute("ALTER TABLE ai.elsewhere RENAME TO context_ai_state")
+    alarms.tick()
+    unreadable = "facts_unreadable:running_long:context_tags is over"
+    assert sorted(alarms.told()[2:]) == [unreadable, "running_long:context_tags is over"]
+
+
+def test_counters_that_are_away_are_told_and_messages_are_sent_once(
+    alarms: Alarms, connection: psycopg.Connection
+) -> None:
+    connection.execute("ALTER TABLE granary.counter RENAME TO elsewhere")
+    alarms.tick()
+    alarms.tick()
+    assert sorted(alarms.told()) == ["facts_unreadable:api_errors", "facts_unreadable:leases_lost"]
+
+
+def test_the_tables_of_a_pipeline_that_is_off_are_not_read(
+    alarms: Alarms, connection: psycopg.Connection
+) -> None:
+    alarms.watches(replace(WATCHED, pipelines=frozenset({"recipes"})))
+    connection.execute(
+        "ALTER TABLE ai.context_ai_state RENAME TO elsewhere;"
+        "ALTER TABLE rec.queue_item RENAME TO elsewhere;"
+        "ALTER TABLE news.ai_batch RENAME TO elsewhere"
+    )
+    alarms.tick()
+    assert alarms.told() == []
+
+
 # --- schedules and sensors ----------------------------------------------------------------------------------
 
 
@@ -454,3 +582,14 @@ def test_the_heartbeat_comes_once_a_day_from_nine_in_seoul_on(alarms: Alarms) ->
     assert "2027-01-04: 0 articles, 0 recipes, 0 contexts" in request
     alarms.tick(nine + timedelta(days=1))
     assert len(alarms.receiver.requests) == 2
+
+
+def test_the_heartbeat_and_what_waits_to_be_told_come_before_what_cannot_be_read(
+    alarms: Alarms, connection: psycopg.Connection
+) -> None:
+    AlertResource(urls="nonsense").raise_(connection, "gate:x", "pay the bill")
+    connection.execute("DELETE FROM granary.alert WHERE cause = 'heartbeat'")
+    connection.execute("ALTER TABLE rec.queue_item RENAME TO elsewhere")
+    alarms.tick(datetime(2027, 1, 5, tzinfo=UTC))
+    assert alarms.told() == ["gate:x", "facts_unreadable:running_long:recommendations"]
+    assert "Yesterday's figures could not be read." in alarms.receiver.requests[1]

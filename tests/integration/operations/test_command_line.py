@@ -77,6 +77,14 @@ def test_a_quote_is_printed_and_leaves_nothing_in_the_database(
         ),
         (["quote", "economy_news", "--from", "2026-01-05", "--to", "2199-01-01"], "at most 1100 days"),
         (["quote", "economy_news", "--from", "2199-01-01"], "the last day must have begun"),
+        (
+            ["quote", "raw_files", "--from", "2026-01-05", "--sources", "kr/\udcff"],
+            "must read country/category",
+        ),
+        (
+            ["quote", "raw_files", "--from", "2026-01-05", "--sources", "kr/a\x00"],
+            "must read country/category",
+        ),
         (["quote", "recipes", "--from", "2026-01-05"], "MONGODB_URI is not set"),
         (["quote", "news", "--from", "2026-01-05"], "invalid choice"),
         (["costs", "--days", "0"], "must be between 1 and 366"),

@@ -350,6 +350,92 @@ def test_ctrl_c_takes_in_what_was_asked_and_tells_it(
     assert everything(connection) == before
 
 
+@pytest.mark.parametrize("with_progress", [False, True])
+def test_a_reader_that_leaves_loses_neither_answers_nor_money(
+    connection: psycopg.Connection,
+    openai_api: StandIn,
+    stored: list[int],
+    here: dict[str, str],
+    new_prompt: Path,
+    tmp_path: Path,
+    with_progress: bool,
+) -> None:
+    asked, booked, output = len(calls(openai_api)), spending(connection)["calls"], tmp_path / "told.md"
+    arguments = ["rehearse", str(new_prompt), "--yes", "--output", str(output)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "operations", *arguments],
+        env={**os.environ, **here},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if with_progress else subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read().decode() if process.stderr else ""
+        assert process.wait(timeout=60) == 0
+    assert "Traceback" not in told and "Exception" not in told
+    assert output.read_text(encoding="utf-8").count("\n## ") == ARTICLES == len(calls(openai_api)) - asked
+    after = spending(connection)
+    assert (after["calls"], after["reserved_usd"]) == (booked + ARTICLES, 0)
+
+
+def test_a_reader_that_never_came_is_charged_for_nothing(
+    openai_api: StandIn, stored: list[int], here: dict[str, str], new_prompt: Path
+) -> None:
+    asked = len(calls(openai_api))
+    command = f"{sys.executable} -m operations rehearse {new_prompt} --yes"
+    nobody, end = os.pipe()
+    os.close(nobody)
+    done = subprocess.run(
+        command.split(), env={**os.environ, **here}, stdout=end, stderr=subprocess.PIPE, check=False
+    )
+    os.close(end)
+    assert (done.returncode, done.stderr) == (1, b"nothing was asked\n")
+    assert len(calls(openai_api)) == asked
+
+
+def test_answers_are_printed_where_the_file_cannot_be_written_any_more(
+    openai_api: StandIn,
+    stored: list[int],
+    here: dict[str, str],
+    new_prompt: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert granary(new_prompt, "--articles", 2, "--yes", "--output", tmp_path / "told.md") == 2
+    printed = capsys.readouterr()
+    assert "2 of 2 articles: 2 valid" in printed.out
+    assert "could not be written (No space left on device)" in printed.err
+
+
+def test_only_the_report_of_a_rehearsal_is_replaced(
+    openai_api: StandIn,
+    stored: list[int],
+    here: dict[str, str],
+    new_prompt: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked, victim = len(calls(openai_api)), tmp_path / "insight.md"
+    victim.write_text("A prompt in force.", encoding="utf-8")
+    new_in_a_folder_of_prompts = prompts.FOLDER / "told.md"
+    for output in (victim, new_in_a_folder_of_prompts, Path(os.devnull)):
+        assert granary(new_prompt, "--yes", "--output", output) == 2
+        assert "choose another f" in capsys.readouterr().err
+    assert len(calls(openai_api)) == asked
+    assert victim.read_text(encoding="utf-8") == "A prompt in force."
+    assert not new_in_a_folder_of_prompts.exists()
+    report = tmp_path / "told.md"
+    for count in (2, 1):
+        assert granary(new_prompt, "--articles", count, "--yes", "--output", report) == 0
+        assert report.read_text(encoding="utf-8").count("\n## ") == count
+
+
 def test_once_stopped_nothing_more_is_asked(
     connection: psycopg.Connection, openai_api: StandIn, stored: list[int], new_prompt: Path
 ) -> None:
@@ -374,11 +460,11 @@ def test_where_nobody_can_confirm_nothing_is_asked(
     assert granary(new_prompt) == 2
     assert capsys.readouterr().err == "nobody can be asked whether to pay for it: confirm with --yes\n"
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("builtins.input", lambda _: "n")
+    monkeypatch.setattr("builtins.input", lambda: "n")
     assert granary(new_prompt) == 1
     assert len(calls(openai_api)) == asked
     assert re.search(r"costs about 0\.00\d\d USD, at most 0\.\d{4} USD", capsys.readouterr().out)
-    monkeypatch.setattr("builtins.input", lambda _: "y")
+    monkeypatch.setattr("builtins.input", lambda: "y")
     assert granary(new_prompt, "--articles", 1) == 0
     assert len(calls(openai_api)) == asked + 1
 

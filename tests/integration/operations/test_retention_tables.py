@@ -10,6 +10,7 @@ import pytest
 
 from assets.context_tags import request_store, state_store
 from assets.context_tags.models import Stage
+from assets.economy_news import repair_store
 from assets.economy_news.models import JobType
 from assets.recommendations import trigger_store
 from assets.recommendations.trigger_check import finalised
@@ -310,6 +311,94 @@ def test_the_card_that_the_dictionarys_definition_comes_from_stays_for_a_takedow
     assert purge(now) == {"news_results": 1, "news_jobs": 1}
     assert column(now, "SELECT id FROM news.ai_result ORDER BY id") == [giving, giving_too, *newest]
     assert spare not in column(now, "SELECT result_id FROM news.term_card")
+
+
+def a_term(connection: Connection, definition: str) -> int:
+    """The id of a term of the dictionary with that definition."""
+    (term,) = connection.execute(
+        "INSERT INTO news.term (term_key, term, definition, created_at) VALUES ('a', 't', %s, now())"
+        " RETURNING id",
+        (definition,),
+    ).fetchone() or (0,)
+    return int(term)
+
+
+def a_card(connection: Connection, article_id: int, days: int, term: int, definition: str) -> int:
+    """The id of a result whose card defines the term so."""
+    job = the_next_job(connection, article_id, "SUCCESS", days, job_type=JobType.TERM_CARDS)
+    result = a_result(connection, job, term=term)
+    connection.execute("UPDATE news.term_card SET definition = %s WHERE result_id = %s", (definition, result))
+    return result
+
+
+def take_down(connection: Connection, article_id: int) -> None:
+    row = connection.execute("SELECT oid, aid FROM news.article WHERE id = %s", (article_id,)).fetchone()
+    assert row is not None
+    with connection.transaction():
+        repair_store.take_down(connection, *row, prompt_version="v", model="m", min_characters=1)
+
+
+def test_a_definition_goes_with_its_article_though_another_card_has_the_smaller_id(
+    then: Connection, now: Connection
+) -> None:
+    other, giving = an_article(then, 1), an_article(then, 2)
+    term = a_term(then, "of the giving article")
+    a_card(then, other, 0, term, "of the other article")
+    a_card(then, giving, 0, term, "of the giving article")
+    a_result(then, the_next_job(then, giving, "SUCCESS", 5, job_type=JobType.TERM_CARDS))
+    assert purge(now) == {}
+    take_down(now, giving)
+    assert column(now, "SELECT definition FROM news.term") == ["of the other article"]
+
+
+def test_a_definition_stays_where_another_article_with_the_term_is_taken_down(then: Connection) -> None:
+    other, giving, taken_down = (an_article(then, number) for number in (1, 2, 3))
+    term = a_term(then, "of the giving article")
+    for article, of in ((other, "other"), (giving, "giving"), (taken_down, "third")):
+        a_card(then, article, 0, term, f"of the {of} article")
+    take_down(then, taken_down)
+    assert column(then, "SELECT definition FROM news.term") == ["of the giving article"]
+
+
+def test_a_takedown_falls_back_on_no_card_that_is_being_cleared_up(
+    then: Connection, now: Connection, connect: Connect
+) -> None:
+    giving, other = an_article(then, 1), an_article(then, 2)
+    term = a_term(then, "of the giving article")
+    a_card(then, giving, 0, term, "of the giving article")
+    a_card(then, other, 0, term, "of the other article")
+    a_result(then, the_next_job(then, other, "SUCCESS", 5, job_type=JobType.TERM_CARDS))
+    live = connect(at=NOW)
+    live.execute("SET lock_timeout = '100ms'")
+    with now.transaction():
+        assert next(retention_store.delete_superseded(now, "news_results", 60)) == 1
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            take_down(live, giving)
+    take_down(live, giving)
+    assert column(now, "SELECT definition FROM news.term") == []
+
+
+def test_a_part_that_waits_for_a_lock_is_reported_and_the_others_go_on(
+    then: Connection, now: Connection, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention_store, "LOCK_SECONDS", 0.1)
+    then.execute(
+        "INSERT INTO rec.member_visit (member_id, occurred_at, consumed_at) VALUES (1, %(at)s, %(at)s)",
+        {"at": BEFORE},
+    )
+
+    @contextmanager
+    def on_now() -> Iterator[Connection]:
+        yield now
+
+    other = connect()
+    with other.transaction():
+        other.execute("LOCK TABLE granary.context_request IN SHARE MODE")
+        done = {one.name: one for one in purge_all(table_parts(on_now, 30, 60))}
+    assert done["context_requests"] == Purged("context_requests", 0, error="LockNotAvailable")
+    assert done["member_visits"] == Purged("member_visits", 1)
+    assert [one.name for one in done.values() if one.error] == ["context_requests"]
+    assert column(now, "SELECT current_setting('statement_timeout')") == ["2min"]
 
 
 def test_a_batch_goes_once_no_job_names_it_and_its_money_was_settled(

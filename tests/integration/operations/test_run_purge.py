@@ -22,6 +22,7 @@ from psycopg import sql
 
 from local_stack.environment import dagster_url
 from local_stack.postgres import EmbeddedPostgres
+from operations import retention_store
 from operations.retention import Purged, purge_all
 from operations.run_purge import dagster_database, purge_logs, purge_runs, run_parts
 from resources.errors import ServiceNotConfigured
@@ -243,6 +244,26 @@ def test_nothing_of_a_purged_run_is_left_anywhere(
     assert all(database.execute(query, {"id": old}).fetchone() == (0,) for query in counted)
     assert not any(old in path for path, _, _ in os.walk(tmp_path / "files"))
     assert any(new in path for path, _, _ in os.walk(tmp_path / "files"))
+
+
+def test_a_run_whose_rows_somebody_holds_keeps_its_files_too_and_is_reported(
+    instance: dg.DagsterInstance,
+    database: psycopg.Connection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention_store, "LOCK_SECONDS", 0.1)
+    old = run(instance, "sections", f"{DAYS[0]}|A")
+    run(instance, "sections", f"{DAYS[0]}|A")
+    files = sorted((tmp_path / "files").rglob("*"))
+    later = datetime.now(UTC) + timedelta(days=1)
+    parts = [part for part in run_parts(instance, later, 0, 0) if part.name != "dagster_tick_logs"]
+    with database.transaction():
+        database.execute("SELECT FROM event_logs WHERE run_id = %s FOR UPDATE", (old,))
+        assert [one.error for one in purge_all(parts)] == ["LockNotAvailable"] * 2
+        assert sorted((tmp_path / "files").rglob("*")) == files
+    assert purge_all(parts)[1] == Purged("dagster_runs", 1)
+    assert not list((tmp_path / "files").rglob(f"*{old}*"))
 
 
 def test_live_runs_and_younger_ones_stay(instance: dg.DagsterInstance, database: psycopg.Connection) -> None:

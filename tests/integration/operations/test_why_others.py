@@ -160,7 +160,8 @@ def test_a_key_that_no_look_has_seen_says_when_one_comes(connection: psycopg.Con
     assert "RAW_CATCH_UP_DAYS" in told(connection, "raw-file", old).waits_for
     near = told(connection, "raw-file", KEY.replace("country=kr", "country=KR"))
     assert "nearly fits" in near.waits_for
-    assert why("raw-file", "reports/x.json", connection, None, Settings(**ALL_ON)) is None
+    for name in ("reports/x.json", KEY.replace("raw_0001", "raw_\udcff"), KEY.replace("0001", "\x00")):
+        assert why("raw-file", name, connection, None, Settings(**ALL_ON)) is None
 
 
 def test_a_missing_bucket_or_switch_stands_before_it(connection: psycopg.Connection) -> None:
@@ -213,7 +214,7 @@ def test_a_member_with_no_due_time_waits_for_a_visit(connection: psycopg.Connect
 
 def test_who_is_unknown_or_erased_is_not_found(connection: psycopg.Connection) -> None:
     for kind in ("member", "context"):
-        for name in ("5", "0", "-1", "x", "9" * 30, "1.5"):
+        for name in ("5", "0", "-1", "x", "9" * 30, "9" * 5_000, "1.5"):
             assert why(kind, name, connection, None, Settings(**ALL_ON)) is None
 
 

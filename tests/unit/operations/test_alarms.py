@@ -22,7 +22,7 @@ ON = {"economy_news_every_five_minutes": LONG_AGO, "recipes_every_day": LONG_AGO
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 QUIET = Facts(NOON, ALL, on_since=ON, newest_article_at=NOON - MINUTE)
 HEADINGS = ("The quota is spent", "The key was revoked", "The site changed its layout", "A batch is stuck")
-MORE_HEADINGS = ("The backlog grows", "A day has to be done again")
+MORE_HEADINGS = ("The backlog grows", "A day has to be done again", "The database was restored from a backup")
 
 
 def causes(facts: Facts) -> list[str]:
@@ -172,8 +172,27 @@ def test_late_schedules_and_failing_sensors_are_told_by_name() -> None:
 
 def test_a_failed_run_is_over_when_its_job_has_succeeded_since() -> None:
     standing = {"run:recipes_fetch": YESTERDAY, "run:context_tags": TODAY}
-    recovered = replace(QUIET, standing=standing, recovered=frozenset({"recipes_fetch"}))
+    recovered = replace(QUIET, standing=standing, recovered=frozenset({"run:recipes_fetch"}))
     assert over(recovered) == ["run:recipes_fetch"]
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "stay"),
+    [
+        ("spending", ["spending:80"]),
+        ("batch_stuck", ["batch_stuck:recipes"]),
+        ("batch_stuck:economy_news", []),
+        ("waiting:context_tags", ["waiting:context_tags"]),
+        ("leases_lost", ["leases_lost:context_tags"]),
+        ("api_errors", ["api_errors"]),
+    ],
+)
+def test_what_cannot_be_read_is_told_and_its_causes_stay(unreadable: str, stay: list[str]) -> None:
+    standing = ["api_errors", "batch_stuck:recipes", "leases_lost:context_tags", "spending:80"]
+    standing += ["waiting:context_tags"]
+    facts = replace(QUIET, standing=dict.fromkeys(standing, YESTERDAY), unreadable=frozenset({unreadable}))
+    assert causes(facts) == [f"facts_unreadable:{unreadable}"]
+    assert over(facts) == [cause for cause in standing if cause not in stay]
 
 
 def test_what_others_raise_is_never_cleared_here() -> None:
@@ -185,6 +204,7 @@ def test_what_no_longer_holds_is_over() -> None:
     gone = (
         "api_errors",
         "batch_stuck:recipes",
+        "facts_unreadable:spending",
         "leases_lost:economy_news",
         "running_long:context_tags",
         "schedule_failing:recipes_every_day",
@@ -208,9 +228,10 @@ def test_every_message_names_a_heading_of_the_runbook_and_a_time_with_its_zone()
         open_batches={"recipes": LONG_AGO},
         late_schedules=(LateSchedule("metadata_sync", NOON, NOON - HOUR),),
         failing_sensors=("members_due",),
+        unreadable=frozenset({"batch_stuck"}),
     )
     alarms = standing_alarms(everything)
-    assert len(alarms) == 11
+    assert len(alarms) == 12
     for alarm in alarms:
         assert any(f'docs/runbook.md, "{heading}".' in alarm.message for heading in HEADINGS + MORE_HEADINGS)
     messages = {alarm.cause: alarm.message for alarm in alarms}

@@ -1,12 +1,14 @@
 """Counters' growth over ten minutes, out of a sensor's cursor."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operations.counter_window import CounterWindow, read_window
+from operations.alarm_cursor import AlarmCursor, read_cursor
+from operations.counter_window import CounterWindow
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -16,7 +18,9 @@ def minutes(*values: float, name: str = "lost") -> CounterWindow:
     """A tick a minute up to noon, each through the cursor of the one before."""
     window = CounterWindow()
     for ago, value in zip(reversed(range(len(values))), values, strict=True):
-        window = read_window(window.to_cursor()).with_sample(NOON - ago * MINUTE, {name: value})
+        window = read_cursor(AlarmCursor(window).to_text()).window.with_sample(
+            NOON - ago * MINUTE, {name: value}
+        )
     return window
 
 
@@ -57,16 +61,50 @@ def test_the_cursor_stays_small() -> None:
     for second in range(5_000):
         names = {f"leases_lost:{number:03}": 1e15 for number in range(80)}
         window = window.with_sample(NOON + second * timedelta(seconds=1), names)
-    assert len(window.to_cursor()) < 40_000
+    assert len(AlarmCursor(window).to_text()) < 40_000
 
 
 @pytest.mark.parametrize(
-    "cursor", [None, "", "{", "7", '[["2026-11-30T12:00:00", {"lost": 1}]]', '"a"', "[[1]]"]
+    "samples",
+    [
+        "7",
+        '"a"',
+        "[[1]]",
+        '[["2026-11-30T12:00:00", {"lost": 1}]]',
+        '[["2026-11-30T12:00:00+00:00", {"lost": NaN}]]',
+        '[["2026-11-30T12:00:00+00:00", {"lost": 1e999}]]',
+        '[["2026-11-30T12:00:00+00:00", {"lost": 1%s}]]' % ("0" * 400),
+    ],
 )
-def test_a_cursor_of_another_shape_is_an_empty_window(cursor: str | None) -> None:
-    assert read_window(cursor) == CounterWindow()
+def test_samples_of_another_shape_are_an_empty_window(samples: str) -> None:
+    assert read_cursor(samples) == AlarmCursor()
+    moment = '"2026-11-30T12:00:00+00:00"'
+    assert read_cursor(f'{{"runs_after": {moment}, "samples": {samples}}}') == AlarmCursor(runs_after=NOON)
 
 
-@given(st.text())
+@pytest.mark.parametrize("cursor", [None, "", "{", "\x00", "[" * 100_000, '{"a":' * 100_000])
+def test_a_cursor_that_is_no_json_is_a_first_one(cursor: str | None) -> None:
+    assert read_cursor(cursor) == AlarmCursor()
+
+
+@pytest.mark.parametrize(
+    "moment", ["7", "null", '"noon"', '"2026-11-30T12:00:00"', '"0001-01-01T00:00:00+23:59"']
+)
+def test_a_moment_of_another_shape_is_none(moment: str) -> None:
+    assert read_cursor(f'{{"runs_after": {moment}}}').runs_after is None
+
+
+def test_a_number_that_is_none_is_not_kept() -> None:
+    assert CounterWindow().with_sample(NOON, {"lost": float("nan"), "requests": 1}).growth() == {
+        "requests": 0
+    }
+
+
+def test_the_samples_of_an_older_cursor_are_read() -> None:
+    older = '[["2026-11-30T12:00:00+00:00",{"lost":1.0}]]'
+    assert read_cursor(older).window.samples == ((NOON, {"lost": 1.0}),)
+
+
+@given(st.text() | st.recursive(st.text() | st.floats() | st.integers(), st.lists).map(json.dumps))
 def test_no_cursor_breaks_the_tick(cursor: str) -> None:
-    read_window(cursor).with_sample(NOON, {"lost": 1}).growth()
+    read_cursor(cursor).window.with_sample(NOON, {"lost": 1}).growth()

@@ -21,3 +21,11 @@ def test_it_names_the_first_ten_alarms_and_what_no_channel_took() -> None:
     *_, alarms, delivery = heartbeat_message(FIGURES, 0, standing, untold=4).splitlines()
     assert alarms.endswith("run:job_09 and 2 more.")
     assert delivery.startswith("4 messages could not be delivered")
+
+
+def test_it_comes_where_the_figures_could_not_be_read() -> None:
+    assert heartbeat_message(None, failed_runs=2, standing=[], untold=0).splitlines() == [
+        "Yesterday's figures could not be read.",
+        "Failed: 2 runs.",
+        "No alarm stands.",
+    ]

@@ -18,6 +18,7 @@ from orchestration import partitions
 from resources.model_table import model_named
 
 DAY = date(2026, 11, 24)
+CANARY = "a private line 7431"
 SEOUL = ZoneInfo("Asia/Seoul")
 MODEL = model_named("gpt-4o-mini", {})
 CHILDREN = {"TERM_CARDS", "INSIGHT", "QUIZ_CONTENT", "QUIZ_TERM"}
@@ -181,6 +182,7 @@ def test_what_a_quote_says_is_the_sum_of_its_parts_for_people_and_for_programs()
         (("recipes", "2026-11-24", "2026-11-24", ("FINANCE",)), "partitioned by day alone"),
         (("economy_news", "2026-11-24", "2026-11-24", ("SPORT",)), "a section must be one of FINANCE"),
         (("raw_files", "2026-11-24", "2026-11-24", ("news",)), "country/category"),
+        (("raw_files", "2026-11-24", "2026-11-24", ("KR/news",)), "country/category"),
         (("economy_news", "2026-11-24", "2026-11-24", (), "bulk"), "the mode must be one of live, batch"),
         (("economy_news", "2026-11-24", "2026-11-24", (), "live", "some"), "redo must be one of nothing"),
     ],
@@ -188,6 +190,24 @@ def test_what_a_quote_says_is_the_sum_of_its_parts_for_people_and_for_programs()
 def test_a_question_that_makes_no_sense_is_told_what_would(question: tuple[Any, ...], told: str) -> None:
     with pytest.raises(NotAQuestion, match=told):
         read_request(*question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        (CANARY, "2026-11-24", "2026-11-24"),
+        ("recipes", CANARY, "2026-11-24"),
+        ("recipes", "2026-11-24", "2026-11-24", (CANARY,)),
+        ("economy_news", "2026-11-24", "2026-11-24", (CANARY,)),
+        ("raw_files", "2026-11-24", "2026-11-24", (CANARY,)),
+        ("economy_news", "2026-11-24", "2026-11-24", (), CANARY),
+        ("economy_news", "2026-11-24", "2026-11-24", (), "live", CANARY),
+    ],
+)
+def test_a_refusal_quotes_nothing_of_what_was_typed(question: tuple[Any, ...]) -> None:
+    with pytest.raises(NotAQuestion) as refusal:
+        read_request(*question)
+    assert CANARY not in str(refusal.value)
 
 
 def test_names_that_stand_twice_or_are_blank_count_once_or_not() -> None:
