@@ -198,8 +198,8 @@ def test_no_secret_is_told(
             )
             for headers in ({**BEARER, **ADMIN}, wrong, {})
         ]
-        connection.execute("ALTER TABLE granary.counter RENAME TO elsewhere")
-        answers.append(client.get("/metrics", headers=BEARER))
+        connection.execute("ALTER TABLE raw.daily_report RENAME TO elsewhere")
+        answers.append(client.get(REPORT, headers=BEARER))
     assert [one.status_code for one in answers] == [
         200,
         401,
