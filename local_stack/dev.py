@@ -18,7 +18,9 @@ from local_stack.stack import Stack
 
 UI_PORT, DOOR_PORT = 3000, 8787
 DAGSTER = ("dagster", "dev", "-w", "workspace.yaml")
-ANSWERS_WITHIN_SECONDS = 90
+# A busy machine takes long to import everything three times; whatever ends by itself is seen at once.
+ANSWERS_WITHIN_SECONDS = 300
+STILL_STARTING_SECONDS = 30
 STOPS_WITHIN_SECONDS = 20
 
 
@@ -95,6 +97,7 @@ def _free_from(first: int) -> int:
 
 def _wait_until_all_answer(programs: Sequence[_Program]) -> None:
     deadline = time.monotonic() + ANSWERS_WITHIN_SECONDS
+    says_so_at = time.monotonic() + STILL_STARTING_SECONDS
     waiting = list(programs)
     while waiting:
         for program in programs:
@@ -105,4 +108,7 @@ def _wait_until_all_answer(programs: Sequence[_Program]) -> None:
                 f"{waiting[0].name} does not answer on port {waiting[0].port} within "
                 f"{ANSWERS_WITHIN_SECONDS} s: {waiting[0].log}"
             )
+        if waiting and time.monotonic() > says_so_at:
+            print(f"{waiting[0].name} is still starting ...", flush=True)
+            says_so_at += STILL_STARTING_SECONDS
         time.sleep(0.2)

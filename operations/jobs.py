@@ -80,6 +80,7 @@ def operations_jobs(settings: Settings) -> list[dg.JobDefinition]:
             parts += retention.recipe_parts(mongo.connect, postgres.connect, settings.job_retention_days)
         done = retention.purge_all(parts)
         context.add_output_metadata({one.name: one.rows for one in done})
+        context.log.info("went: " + ", ".join(f"{one.name} {one.rows}" for one in done))
         if left := [one.name for one in done if one.left]:
             context.log.info(f"left to tomorrow: {', '.join(left)}")
         if failed := [f"{one.name}: {one.error}" for one in done if one.error]:

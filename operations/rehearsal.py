@@ -239,6 +239,10 @@ class Rehearsal:
 
 def kind_of(file: Path, name: str | None) -> ResultKind:
     """The kind that is named, else the one that the file's name names. Raises CannotRehearse."""
+    if not file.is_file():
+        raise CannotRehearse(
+            f"{file} is no file: name a prompt, such as a changed copy of prompts/summary.md"
+        )
     wanted = (name or file.stem).upper()
     if wanted not in JobType.__members__:
         known = ", ".join(JobType)

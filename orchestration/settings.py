@@ -209,6 +209,14 @@ class Settings(BaseSettings):
             raise ValueError(f"must name at least one of {', '.join(SECTIONS)}")
         return known
 
+    @field_validator("alert_urls")
+    @classmethod
+    def _addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [number for number, url in enumerate(urls, 1) if "://" not in url]
+        if wrong:
+            raise ValueError(f"address number {wrong[0]} is none: they read scheme://…, separated by commas")
+        return urls
+
     @field_validator("local_test_sites")
     @classmethod
     def _on_loopback(cls, address: str) -> str:
@@ -308,6 +316,6 @@ def _explain(problem: Any) -> str:
         return message
     field, *inner = (str(part) for part in problem["loc"])
     where = field.upper() + "".join(f"[{part}]" for part in inner)
-    if field.endswith("_url"):  # may hold a password, or a key that was set under the wrong name
+    if field.endswith(("_url", "_urls")):  # may hold a password, or a key that was set under the wrong name
         return f"{where}: {message}"
     return f"{where}: {message} (given: {str(problem.get('input'))[:80]!r})"

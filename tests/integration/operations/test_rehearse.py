@@ -483,7 +483,7 @@ def test_without_stored_results_there_is_nothing_to_compare(
         ("summary.txt", b"text", [], "ends in .md"),
         ("summary.md", b"\xff\xfe\xff", [], "no UTF-8"),
         ("summary.md", b" \n ", [], "is empty"),
-        ("summary.md", None, [], "cannot be read: No such file"),
+        ("summary.md", None, [], "is no file"),
         ("draft.md", b"text", ["--kind", "poem"], "POEM is no kind"),
         ("summary.md", b"text", ["--output", "{file}"], "names the prompt itself"),
         ("summary.md", b"text", ["--output", "/nowhere/told.md"], "cannot be written"),

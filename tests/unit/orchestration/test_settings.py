@@ -331,3 +331,12 @@ def test_what_the_example_file_shows_instead_of_a_default_is_valid_and_differs(
 ) -> None:
     settings = settings_with(monkeypatch, **{name: examples()[name]})
     assert getattr(settings, name.lower()) != CONTRACT_DEFAULTS[name.lower()]
+
+
+def test_an_alarm_address_that_is_none_stops_at_the_start_and_is_not_quoted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ALERT_URLS", "json://a.example, xoxb-token-of-slack")
+    with pytest.raises(SettingsError, match="ALERT_URLS: address number 2") as refused:
+        settings_from_environment(date(2026, 11, 30))
+    assert "xoxb" not in str(refused.value)
