@@ -45,8 +45,18 @@ WAYS_OUT = {
     "xmlrpc",
 }
 HARMLESS = {"urllib.parse"}
-# Of ours: the guarded fetch and what asks through it, and what goes where a setting says.
-RESOURCES = {"alerts", "bucket", "counters", "errors", "guarded_fetch", "named_sql", "postgres", "robots"}
+# Of ours: the guarded fetch and what asks through it, what goes where a setting says, what asks nobody.
+RESOURCES = {
+    "alerts",
+    "bucket",
+    "counters",
+    "errors",
+    "guarded_fetch",
+    "item_history",
+    "named_sql",
+    "postgres",
+    "robots",
+}
 # lxml opens what it is given a name of; ours parse what they hold. The rest runs or loads code.
 CALLS = {"parse", "iterparse", "urlopen", "urlretrieve", "getaddrinfo", "create_connection"}
 NAMES = {"__import__", "eval", "exec", "compile", "open"}
