@@ -60,7 +60,7 @@ def read_raw_key(key: str) -> tuple[date, str]:
     day, separator, source = key.partition("|")
     if not separator or source.count("/") != 1:
         raise ValueError(f"not a day and source: {key!r}")
-    return date.fromisoformat(day), source
+    return _day(day), source
 
 
 def news_key(day: date, section: str) -> str:
@@ -73,7 +73,15 @@ def read_news_key(key: str) -> tuple[date, str]:
     day, separator, section = key.partition("|")
     if not separator or section not in SECTIONS:
         raise ValueError(f"not a day and section: {key!r}")
-    return date.fromisoformat(day), section
+    return _day(day), section
+
+
+def _day(text: str) -> date:
+    """As keys have it, and not as 20261130 or a week's day, which Python reads too."""
+    day = date.fromisoformat(text)
+    if text != day.isoformat():
+        raise ValueError(f"not a day as YYYY-MM-DD: {text!r}")
+    return day
 
 
 def news_range_tags(day: date, sections: Iterable[str]) -> dict[str, str]:

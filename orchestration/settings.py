@@ -6,6 +6,7 @@ anything that no operator varies (see `policies.py`).
 """
 
 import json
+import re
 from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ VECTOR_DIMENSIONS = 1_536
 """Of every vector column; another number is another table."""
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+_PORT = re.compile(r"[1-9][0-9]{0,4}")  # not isdigit, which takes ² too
 
 
 class SettingsError(Exception):
@@ -68,7 +70,7 @@ def _read_json(value: object) -> object:
         return value
     try:
         return json.loads(value)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise ValueError(
             'must be JSON, such as {"my-model": {"input": 0.15, "cached": 0.075, "output": 0.60}}'
         ) from None
@@ -221,7 +223,7 @@ class Settings(BaseSettings):
     @classmethod
     def _on_loopback(cls, address: str) -> str:
         host, _, port = address.rpartition(":")
-        if address and (host not in LOOPBACK_HOSTS or not port.isdigit()):
+        if address and not (host in LOOPBACK_HOSTS and _PORT.fullmatch(port) and int(port) < 65_536):
             raise ValueError("must be an address on loopback with a port, such as 127.0.0.1:8080, or empty")
         return address
 

@@ -73,22 +73,34 @@ class BatchState:
 
 
 def state_of(batch: Any) -> BatchState:
-    """The state from the SDK's object. Raises ValueError, TypeError or AttributeError where it is none."""
+    """The state from the SDK's object, which takes whatever the API wrote.
+
+    Raises ValueError, TypeError, AttributeError or OverflowError where it is none. A count that is none is 0.
+    """
     if not (isinstance(batch.id, str) and batch.id and isinstance(batch.status, str)):
+        raise ValueError("no batch")
+    files = (batch.input_file_id, batch.output_file_id or None, batch.error_file_id or None)
+    if not (isinstance(batch.endpoint, str) and all(isinstance(id_, str | None) for id_ in files)):
         raise ValueError("no batch")
     counts = batch.request_counts
     return BatchState(
         id=batch.id,
         status=safe_code(batch.status),
         endpoint=batch.endpoint,
-        input_file_id=batch.input_file_id,
-        output_file_id=batch.output_file_id or None,
-        error_file_id=batch.error_file_id or None,
+        input_file_id=files[0] or "",
+        output_file_id=files[1],
+        error_file_id=files[2],
         created_at=datetime.fromtimestamp(batch.created_at, UTC),
-        metadata=dict(batch.metadata or {}),
-        counts=BatchCounts(counts.total, counts.completed, counts.failed) if counts else BatchCounts(),
+        metadata={name: text for name, text in dict(batch.metadata or {}).items() if isinstance(text, str)},
+        counts=BatchCounts(*map(_count, (counts.total, counts.completed, counts.failed)))
+        if counts
+        else BatchCounts(),
         errors=tuple(
             BatchError(safe_code(error.code), error.line if isinstance(error.line, int) else None)
             for error in (batch.errors.data if batch.errors else None) or ()
         ),
     )
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 <= value < 2**31 else 0

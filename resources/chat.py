@@ -64,13 +64,16 @@ class ChatResource(OpenAiResource):
             choice = completion.choices[0]
             usage = usage_of(completion.usage, self.priced_model)
             answered_by = completion.model if isinstance(completion.model, str) else ""
-            content, refusal = choice.message.content or "", choice.message.refusal and "refusal"
+            content = choice.message.content or ""
+            if not isinstance(content, str):  # the SDK takes whatever stands there
+                raise TypeError("no text")
+            refusal = _refusal(choice)
         return ChatAnswer(
             content=content,
             usage=usage,
             seconds=time.monotonic() - started,
             was_cut=choice.finish_reason == "length",
-            refusal="content_filter" if choice.finish_reason == "content_filter" else refusal,
+            refusal=refusal,
             model=answered_by[:100],
         )
 
@@ -89,3 +92,9 @@ class ChatResource(OpenAiResource):
         if model.takes_temperature:
             request["temperature"] = self.temperature
         return request
+
+
+def _refusal(choice: Any) -> str | None:
+    if choice.finish_reason == "content_filter":
+        return "content_filter"
+    return "refusal" if choice.message.refusal else None

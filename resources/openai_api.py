@@ -24,7 +24,20 @@ from resources.spending import Usage
 if TYPE_CHECKING:
     from openai import OpenAI
 
+MOST_TOKENS = 10**9
+"""Of one call or one line; a count beyond it is none."""
+
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+# What an answer with status 200 raises that is not what was asked: a proxy's page, a half-sent body, JSON
+# that is nested without end, a number that no float holds.
+_NOT_WHAT_WAS_ASKED = (
+    ValueError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class ApiUnavailable(ApiFailure, ServiceUnavailable):
@@ -97,14 +110,13 @@ class OpenAiResource(dg.ConfigurableResource):
         except (openai.APITimeoutError, httpx2.TimeoutException):
             setting = f" ({self.TIMEOUT_SETTING})" if self.TIMEOUT_SETTING else ""
             raise _unanswered("timeout", f"no answer within {self.timeout_ms} ms{setting}") from None
-        except (openai.APIConnectionError, httpx2.TransportError) as error:
+        except (openai.APIConnectionError, httpx2.RequestError) as error:
             cause = type(error.__cause__ or error).__name__
             never_sent = cause in ("ConnectError", "ConnectTimeout")
             raise _unanswered("connection_error", cause, may_have_been_charged=not never_sent) from None
         except UnicodeEncodeError:  # half a surrogate pair; nothing was sent
             raise ApiFailure(Verdict(FAIL), "unsendable_text", "the text is no Unicode") from None
-        except (openai.OpenAIError, ValueError, AttributeError, IndexError, KeyError, TypeError) as error:
-            # An answer with status 200 that is not what was asked: a proxy's page, or a half-sent body.
+        except (openai.OpenAIError, *_NOT_WHAT_WAS_ASKED) as error:
             raise _unanswered("unreadable_answer", type(error).__name__) from None
 
 
@@ -117,13 +129,17 @@ def usage_of(counted: Any, model: Model) -> Usage:
     fields: Mapping[str, Any] = counted if isinstance(counted, Mapping) else vars(counted)
     details = fields.get("prompt_tokens_details") or {}
     details = details if isinstance(details, Mapping) else vars(details)
-    given, output = fields.get("prompt_tokens"), fields.get("completion_tokens", 0)
+    given: Any = fields.get("prompt_tokens")
+    output: Any = fields.get("completion_tokens", 0)
     cached = details.get("cached_tokens") or 0
-    if not (isinstance(given, int) and isinstance(output, int) and isinstance(cached, int)):
-        raise ValueError("no count of tokens")
-    if not 0 <= cached <= given or output < 0:
+    if not (_is_count(given) and _is_count(output) and _is_count(cached) and cached <= given):
         raise ValueError("no count of tokens")
     return Usage(1, given, cached, output, model.cost_usd(given, cached, output))
+
+
+def _is_count(count: object) -> bool:
+    # A bool is an int to Python; and more than this no call uses and no column holds.
+    return type(count) is int and 0 <= count <= MOST_TOKENS
 
 
 def safe_code(code: object, key: str = "") -> str:

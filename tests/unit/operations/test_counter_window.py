@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from operations.alarm_cursor import AlarmCursor, read_cursor
 from operations.counter_window import CounterWindow
+from tests.bad_inputs import bad_inputs
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -105,6 +106,7 @@ def test_the_samples_of_an_older_cursor_are_read() -> None:
     assert read_cursor(older).window.samples == ((NOON, {"lost": 1.0}),)
 
 
+@bad_inputs
 @given(st.text() | st.recursive(st.text() | st.floats() | st.integers(), st.lists).map(json.dumps))
 def test_no_cursor_breaks_the_tick(cursor: str) -> None:
     read_cursor(cursor).window.with_sample(NOON, {"lost": 1}).growth()

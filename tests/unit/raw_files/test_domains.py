@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assets.raw_files.domains import registrable_domain
-from tests.unit.raw_files.bad_inputs import bad_inputs
+from tests.bad_inputs import bad_inputs
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from assets.raw_files.raw_document import (
     domains_in,
     items_in,
 )
-from tests.unit.raw_files.bad_inputs import bad_inputs
+from tests.bad_inputs import bad_inputs
 
 
 class Stream:

@@ -16,7 +16,7 @@ from assets.raw_files.keys import (
     parse_raw_key,
     source_prefix,
 )
-from tests.unit.raw_files.bad_inputs import bad_inputs
+from tests.bad_inputs import bad_inputs
 
 DAY = "raw/country=kr/category=news/date=2026-01-30"
 KEY = f"{DAY}/raw_0001.json"

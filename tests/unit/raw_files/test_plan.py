@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assets.raw_files.keys import day_prefix, marker_of
 from assets.raw_files.plan import NEAR_MISSES_KEPT, ListedObject, survey, unprocessed, wanted_days
-from tests.unit.raw_files.bad_inputs import bad_inputs
+from tests.bad_inputs import bad_inputs
 
 DAY = date(2026, 1, 30)
 FOLDER = day_prefix("kr", "news", DAY)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.api_failure import FAIL, RETRY, SUSPEND, Verdict, retry_after_seconds, verdict_of
+from tests.bad_inputs import bad_inputs
 
 QUOTA, AUTH, MODEL = (Verdict(SUSPEND, reason) for reason in ("QUOTA", "AUTH", "MODEL"))
 AGAIN, NEVER = Verdict(RETRY), Verdict(FAIL)
@@ -121,6 +122,7 @@ def test_an_absurd_retry_after_is_as_good_as_none_or_an_hour(header: str | None)
     assert retry_after_seconds(header, NOW) in (None, 3_600)
 
 
+@bad_inputs
 @given(st.text(max_size=40) | st.from_regex(r"\w{3}, \d{1,3} \w{3} \d{1,5} \d\d:\d\d:\d\d [+-]\d{4}"))
 def test_no_header_makes_the_reader_fail(header: str) -> None:
     seconds = retry_after_seconds(header, NOW)

@@ -2,16 +2,16 @@
 
 import io
 import json
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.recipes.embedding import DIMENSIONS, UnusableVector, embedding_request, vector_of
 from resources.batch_answers import Answers
 from resources.batch_lines import TokenUsage, read_results
+from tests.bad_inputs import bad_inputs
 
 WANTED = {"a", "b", "c"}
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7}
@@ -64,11 +64,7 @@ lines = st.lists(
 ).map(b"".join)
 
 
-@settings(
-    max_examples=int(os.environ.get("GRANARY_FUZZ_EXAMPLES", "500")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@bad_inputs
 @given(lines, lines)
 def test_line_by_line_is_the_same_as_at_once(output: bytes, errors: bytes) -> None:
     good, answers = read(output, errors)

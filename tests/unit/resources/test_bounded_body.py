@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from resources.bounded_body import read_body
 from resources.errors import FetchFailed
 from resources.fetch_errors import FetchRefused
+from tests.bad_inputs import bad_inputs
 
 TEXT = b"<title>Granary</title>" * 50
 
@@ -83,6 +84,7 @@ def test_a_damaged_body_is_a_failed_fetch_and_an_empty_one_is_empty(encoding: st
     assert read_body([], encoding, 10_000) == (b"", False)
 
 
+@bad_inputs
 @given(st.lists(st.binary(max_size=50), max_size=8), st.sampled_from(["gzip", "deflate"]))
 def test_any_bytes_are_a_body_or_a_failed_fetch(chunks: list[bytes], encoding: str) -> None:
     try:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from resources.fetch_errors import FetchRefused
 from resources.web_address import MAX_LENGTH, parse
+from tests.bad_inputs import bad_inputs
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,7 @@ PIECES = st.lists(
 ).map("".join)
 
 
+@bad_inputs
 @given(url=PIECES | PIECES.map("http://".__add__), location=PIECES)
 def test_any_text_is_an_address_or_refused(url: str, location: str) -> None:
     try:
