@@ -171,7 +171,13 @@ def test_what_is_no_answer_is_never_an_empty_list_nor_an_unknown_batch(
 
 
 def test_a_list_that_repeats_itself_ends_with_an_error() -> None:
-    entry = {"id": "batch_1", "status": "completed", "created_at": 1_800_000_000}
+    entry = {
+        "id": "batch_1",
+        "status": "completed",
+        "endpoint": "/v1/embeddings",
+        "input_file_id": "file-1",
+        "created_at": 1_800_000_000,
+    }
     page = json.dumps({"data": [entry], "has_more": True}).encode()
     with scripted(always(answer(200, page, content_type="application/json"))) as server:
         with batches_at(server.url).open() as api, pytest.raises(ApiUnavailable):
