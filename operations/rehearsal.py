@@ -4,6 +4,7 @@ The gate and the day's cap hold for it as for a run, but it neither shuts the ga
 a model that no run asks, whose gate nobody would open again.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -239,7 +240,7 @@ class Rehearsal:
 
 def kind_of(file: Path, name: str | None) -> ResultKind:
     """The kind that is named, else the one that the file's name names. Raises CannotRehearse."""
-    if not file.is_file():
+    if not os.path.isfile(file):  # Path.is_file raises for a name that is too long
         raise CannotRehearse(
             f"{file} is no file: name a prompt, such as a changed copy of prompts/summary.md"
         )
