@@ -110,7 +110,11 @@ def will_be_retried(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def canceled_for(instance: dg.DagsterInstance, run_id: str) -> str | None:
-    """`length` where Dagster ended the run for its maximum run time, `person` where somebody canceled it."""
+    """`length` where Dagster ended the run for its maximum run time, `person` where somebody canceled it.
+
+    Dagster says so where it begins to cancel; the end may be told as a cancel, as a failure for another
+    reason, and with a failed step that was merely interrupted.
+    """
     records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.RUN_CANCELING).records
     events = [record.event_log_entry.dagster_event for record in records]
     if any(event is not None and "maximum runtime" in (event.message or "") for event in events):

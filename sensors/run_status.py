@@ -20,6 +20,7 @@ from orchestration.policies import MAX_RUNTIME_TAG, RAW_FILES_MAX_SECONDS
 from resources.alerts import AlertResource
 from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
+from sensors.ended_runs import canceled_for
 from sensors.recipes import free_work_of
 
 RAW_FILES_JOB = "raw_files_partitions"
@@ -90,7 +91,7 @@ def _fail_raw_files(
     run = context.dagster_run
     if (partition := _raw_partition(run)) is None:
         return
-    if _timed_out(context.instance, run.run_id):
+    if canceled_for(context.instance, run.run_id) == "length":
         failure = _time_out(run, environment)
     else:
         failure = _failure(run, _failed_step(context), context.failure_event.message, environment)
@@ -106,7 +107,7 @@ def _stop_raw_files(
     if (partition := _raw_partition(run)) is None:
         return
     with postgres.connect() as connection:
-        if _timed_out(context.instance, run.run_id):
+        if canceled_for(context.instance, run.run_id) == "length":
             failure = _time_out(run, environment)
             raw_files_attempts.fail(connection, alerts, partition, run.run_id, failure)
             return
@@ -122,17 +123,6 @@ def _raw_partition(run: dg.DagsterRun) -> tuple[date, str] | None:
     if not key or not (run.job_name == RAW_FILES_JOB or assets & RAW_FILES_ATTEMPT):
         return None
     return read_raw_key(key)
-
-
-def _timed_out(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Whether Dagster ended the run for its length.
-
-    It says so where it begins to cancel; the end may be told as a cancel, as a failure for another reason,
-    and with a failed step that was merely interrupted.
-    """
-    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.RUN_CANCELING).records
-    events = [record.event_log_entry.dagster_event for record in records]
-    return any(event is not None and "maximum runtime" in (event.message or "") for event in events)
 
 
 def _time_out(run: dg.DagsterRun, environment: str) -> partition_store.Failure:
