@@ -14,11 +14,12 @@ WITH pool AS (
     SELECT id, place FROM spread ORDER BY place, day DESC, section LIMIT %(articles)s
 )
 SELECT article.id AS article_id, article.day, article.section, article.title, article.url,
-       news.text_asked_about(article.id, %(job_type)s) AS text,
+       asked.asked_text AS text,
        result.prompt_version, result.model, result.input_tokens, result.output_tokens, result.cost_usd,
        told.rows
 FROM chosen
 JOIN news.article AS article ON article.id = chosen.id
+CROSS JOIN LATERAL news.text_asked_about(article.id, %(job_type)s) AS asked
 CROSS JOIN LATERAL news.result_and_input(article.id, %(job_type)s) AS counting
 JOIN news.ai_result AS result ON result.id = counting.result_id
 CROSS JOIN LATERAL (

@@ -35,9 +35,9 @@ WITH plannable AS (
 )
 SELECT plannable.id AS job_id, %(run_id)s AS run_id, plannable.attempt + 1 AS attempt, plannable.article_id,
        plannable.day, plannable.section, article.title,
-       coalesce(news.text_asked_about(plannable.article_id, plannable.job_type), '') AS text,
-       false AS lease_was_lost, %(plan)s AS batch_plan
+       coalesce(asked.asked_text, '') AS text, false AS lease_was_lost, %(plan)s AS batch_plan
 FROM plannable JOIN news.article AS article ON article.id = plannable.article_id
+CROSS JOIN LATERAL news.text_asked_about(plannable.article_id, plannable.job_type) AS asked
 ORDER BY plannable.id;
 
 -- name: add_batch
@@ -123,12 +123,13 @@ SELECT id FROM news.ai_job WHERE batch_plan = %(plan)s AND status = 'SUBMITTED' 
 -- name: lock_submitted
 -- With the text as it is now, which may be another than was asked about.
 SELECT job.id AS job_id, %(run_id)s AS run_id, job.attempt, job.article_id, job.day, job.section, article.title,
-       coalesce(news.text_asked_about(job.article_id, job.job_type), '') AS text, false AS lease_was_lost,
+       coalesce(asked.asked_text, '') AS text, false AS lease_was_lost,
        job.batch_plan, job.asked_hash, job.error_code,
        job.job_type = 'SUMMARY' AND article.body_emptied_at IS NOT NULL AS has_lost_its_text,
        job.id <> (SELECT counting.id FROM news.job_that_counts(job.article_id, job.job_type) AS counting)
            AS is_superseded
 FROM news.ai_job AS job JOIN news.article AS article ON article.id = job.article_id
+CROSS JOIN LATERAL news.text_asked_about(job.article_id, job.job_type) AS asked
 WHERE job.batch_plan = %(plan)s AND job.status = 'SUBMITTED' AND job.id = ANY(%(job_ids)s)
 ORDER BY job.id
 FOR UPDATE OF job;

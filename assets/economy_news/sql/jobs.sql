@@ -98,26 +98,31 @@ RETURNING id;
 -- Leases what is pending, what is due, and what lost its lease, in one statement; nothing while the
 -- gate is shut, except one job for the holder of its probe. A summary whose body was emptied is not asked
 -- for. The text is what the job's kind reads. What waits for a batch is not taken.
+-- Partition by partition, in the order in which ai_job_waiting has them: so it reads about as many jobs as it
+-- takes, where a join would read and sort all that wait.
 WITH claimable AS (
     SELECT job.id, job.status
-    FROM news.ai_job AS job
-    JOIN unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
-      ON wanted.day = job.day AND wanted.section = job.section
-    WHERE job.job_type = %(job_type)s
-      AND job.status IN ('PENDING', 'RETRY_WAIT', 'RUNNING') AND job.mode = 'live'
-      AND (job.status = 'PENDING'
-           OR (job.status = 'RETRY_WAIT' AND job.next_run_at <= granary.now())
-           OR (job.status = 'RUNNING' AND job.lease_until < granary.now()))
-      AND NOT EXISTS (SELECT FROM news.article AS article
-                      WHERE article.id = job.article_id AND job.job_type = 'SUMMARY'
-                        AND article.body_emptied_at IS NOT NULL)
-      AND (%(is_probe)s OR NOT EXISTS (
-          SELECT FROM granary.api_gate AS gate
-          WHERE gate.provider_key = %(provider_key)s AND gate.model = %(model)s
-            AND NOT (gate.reason = 'BUDGET' AND gate.next_probe_at <= granary.now())))
-    ORDER BY job.id
+    FROM unnest(%(days)s::date[], %(sections)s::text[]) AS wanted (day, section)
+    CROSS JOIN LATERAL (
+        SELECT waiting.id, waiting.status
+        FROM news.ai_job AS waiting
+        WHERE waiting.job_type = %(job_type)s AND waiting.day = wanted.day AND waiting.section = wanted.section
+          AND waiting.status IN ('PENDING', 'RETRY_WAIT', 'RUNNING') AND waiting.mode = 'live'
+          AND (waiting.status = 'PENDING'
+               OR (waiting.status = 'RETRY_WAIT' AND waiting.next_run_at <= granary.now())
+               OR (waiting.status = 'RUNNING' AND waiting.lease_until < granary.now()))
+          AND NOT EXISTS (SELECT FROM news.article AS article
+                          WHERE article.id = waiting.article_id AND waiting.job_type = 'SUMMARY'
+                            AND article.body_emptied_at IS NOT NULL)
+        ORDER BY waiting.job_type, waiting.day, waiting.section, waiting.id
+        LIMIT %(limit)s
+        FOR UPDATE OF waiting SKIP LOCKED
+    ) AS job
+    WHERE %(is_probe)s OR NOT EXISTS (
+        SELECT FROM granary.api_gate AS gate
+        WHERE gate.provider_key = %(provider_key)s AND gate.model = %(model)s
+          AND NOT (gate.reason = 'BUDGET' AND gate.next_probe_at <= granary.now()))
     LIMIT %(limit)s
-    FOR UPDATE OF job SKIP LOCKED
 ), claimed AS (
     UPDATE news.ai_job AS job
     SET status = 'RUNNING', claimed_by = %(run_id)s, attempt = job.attempt + 1, next_run_at = NULL,
@@ -127,10 +132,9 @@ WITH claimable AS (
               claimable.status = 'RUNNING' AS lease_was_lost
 )
 SELECT claimed.id AS job_id, claimed.claimed_by AS run_id, claimed.attempt, claimed.article_id, claimed.day,
-       claimed.section, article.title,
-       news.text_asked_about(claimed.article_id, claimed.job_type) AS text,
-       claimed.lease_was_lost
+       claimed.section, article.title, asked.asked_text AS text, claimed.lease_was_lost
 FROM claimed JOIN news.article AS article ON article.id = claimed.article_id
+CROSS JOIN LATERAL news.text_asked_about(claimed.article_id, claimed.job_type) AS asked
 ORDER BY claimed.id;
 
 -- name: expire_leases_of_run

@@ -1,5 +1,6 @@
 """Articles and jobs, put into the database as the pipeline would leave them."""
 
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -146,7 +147,11 @@ def jobs_waiting(connection: psycopg.Connection, count: int, partition: Partitio
 
 
 def claim(
-    connection: psycopg.Connection, run_id: str, limit: int = 50, partition: Partition = HERE, **more: Any
+    connection: psycopg.Connection,
+    run_id: str,
+    limit: int = 50,
+    partitions: Sequence[Partition] = (HERE,),
+    **more: Any,
 ) -> list[Claim]:
     """What a run claims, under a lease of 600 seconds."""
     parameters = {
@@ -157,7 +162,7 @@ def claim(
         "provider_key": PROVIDER_KEY,
         **more,
     }
-    return job_store.claim_jobs(connection, JobType.SUMMARY, [partition], **parameters)
+    return job_store.claim_jobs(connection, JobType.SUMMARY, partitions, **parameters)
 
 
 def a_token(job_id: int, run_id: str = "run-1", attempt: int = 1) -> Claim:

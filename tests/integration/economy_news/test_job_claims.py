@@ -133,6 +133,16 @@ def test_two_claimers_at_once_get_different_jobs(connect: Connect) -> None:
     assert claim(second, "run-3") == []
 
 
+def test_a_claim_over_partitions_holds_no_more_than_its_limit(connect: Connect) -> None:
+    first, second, there = connect(), connect(), HERE._replace(section="STOCK")
+    second.execute("SET lock_timeout = '5s'")
+    ids = jobs_waiting(first, 2) + jobs_waiting(first, 4, there)
+    with first.transaction():
+        taken = [one.job_id for one in claim(first, "run-1", 3, [HERE, there])]
+        left = [one.job_id for one in claim(second, "run-2", 50, [HERE, there])]
+    assert (taken, left) == (ids[:3], ids[3:])
+
+
 def test_a_claim_that_is_rolled_back_leaves_its_jobs_to_others(connect: Connect) -> None:
     first, second = connect(), connect()
     second.execute("SET lock_timeout = '5s'")
