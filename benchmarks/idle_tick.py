@@ -14,6 +14,8 @@ from benchmarks.economy_news_rows import MODEL
 from benchmarks.history import database_with_history, settled_jobs
 from benchmarks.rounds import interleaved, medians
 from benchmarks.row import Peer, Row, row
+from resources.alerts import AlertResource
+from resources.batches import BatchResource
 from resources.chat import ChatResource
 from resources.polite_site import SiteResource
 from resources.postgres import PostgresResource
@@ -53,6 +55,8 @@ def _tick_milliseconds(sensor: dg.SensorDefinition, address: str, instance: dg.D
     known: dict[str, object] = {
         "postgres": PostgresResource(database_url=address),
         "chat": ChatResource(model=MODEL, api_key="sk-bench"),
+        "news_batches": BatchResource(model=MODEL, api_key="sk-bench"),
+        "alerts": AlertResource(),
         "news_site": SiteResource(base_url="http://127.0.0.1:1", contact="bench"),
         "crawl_rules": CrawlRules(),
         "enrichment_rules": EnrichmentRules(),

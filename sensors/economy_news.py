@@ -127,7 +127,6 @@ def economy_news_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         context: dg.SensorEvaluationContext,
         postgres: PostgresResource,
         chat: ChatResource,
-        news_batches: BatchResource,
         enrichment_rules: EnrichmentRules,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         if not enrichment_rules.enabled:
@@ -137,8 +136,9 @@ def economy_news_sensors(is_on: bool) -> list[dg.SensorDefinition]:
         with postgres.connect() as connection:
             due = job_store.due_jobs_by_partition(connection, PARTITIONS_A_TICK)
             if due:
-                model = news_batches.priced_model.in_batch()
-                room = room_now(connection, model, chat.max_output_tokens, enrichment_rules)
+                room = room_now(
+                    connection, chat.priced_model.in_batch(), chat.max_output_tokens, enrichment_rules
+                )
                 batches_wait_for = room.waits_for()
             if batches_wait_for:  # a run for their jobs alone would find nothing that it may do
                 due = job_store.due_jobs_by_partition(connection, PARTITIONS_A_TICK, with_batches=False)

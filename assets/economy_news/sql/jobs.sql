@@ -284,12 +284,15 @@ RETURNING job.id;
 SELECT id, status FROM news.ai_job WHERE id = ANY(%(job_ids)s);
 
 -- name: due_jobs_by_partition
--- Where a run would find something to do now; what waits for a batch counts where one could be sent.
+-- Where a run would find something to do now; what waits for a batch counts where one could be sent. A summary whose
+-- body was emptied while it was asked for is not taken by a claim, and waits for the daily clearing up to fail it.
 SELECT day, section, count(*) AS jobs FROM news.ai_job
 WHERE status IN ('PENDING', 'RETRY_WAIT', 'RUNNING') AND (mode = 'live' OR %(with_batches)s)
   AND (status = 'PENDING'
        OR (status = 'RETRY_WAIT' AND next_run_at <= granary.now())
        OR (status = 'RUNNING' AND lease_until < granary.now()))
+  AND NOT (job_type = 'SUMMARY' AND EXISTS (
+      SELECT FROM news.article WHERE id = ai_job.article_id AND body_emptied_at IS NOT NULL))
 GROUP BY day, section ORDER BY day DESC, section LIMIT %(limit)s;
 
 -- name: jobs_by_partition
