@@ -28,6 +28,7 @@ MEASUREMENTS = {
     "raw_streaming": "benchmarks.raw_streaming",
     "recipe_batches": "benchmarks.recipe_batches",
     "small_run": "benchmarks.small_run",
+    "warm_run": "benchmarks.warm_run",
     "freshness": "benchmarks.freshness",
     "killed_runs": "benchmarks.killed_runs",
     "context_door": "benchmarks.context_door",
