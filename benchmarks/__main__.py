@@ -32,6 +32,7 @@ MEASUREMENTS = {
     "freshness": "benchmarks.freshness",
     "killed_runs": "benchmarks.killed_runs",
     "context_door": "benchmarks.context_door",
+    "door_metrics": "benchmarks.door_metrics",
     "context_search": "benchmarks.context_search",
     "context_vectors": "benchmarks.context_vectors",
     "context_latency": "benchmarks.context_latency",

@@ -13,7 +13,7 @@ import httpx
 import psycopg
 
 from benchmarks.bench import Bench
-from benchmarks.rounds import percentile_95
+from benchmarks.rounds import percentile
 from benchmarks.row import Row, row
 from benchmarks.running_dagster import RunningDagster
 from benchmarks.running_door import Door, running_door
@@ -72,8 +72,8 @@ def measure(bench: Bench) -> list[Row]:
     name = "context_latency: POST to both stages' end"
     return [
         row(f"{name}, from rest, median", median(from_rest), "s", at_most=10),
-        row(f"{name}, from rest, p95", percentile_95(from_rest), "s", at_most=30),
-        row(f"{name}, under {RATE} a second, p95", percentile_95(steady), "s", at_most=10),
+        row(f"{name}, from rest, p95", percentile(from_rest, 95), "s", at_most=30),
+        row(f"{name}, under {RATE} a second, p95", percentile(steady, 95), "s", at_most=10),
         row(f"{name}, under {RATE} a second, median", median(steady), "s"),
     ]
 

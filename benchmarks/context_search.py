@@ -19,7 +19,7 @@ from assets.context_tags import search_store
 from assets.context_tags.models import DEFAULT_PROFILE
 from benchmarks.bench import Bench, shipped_environment
 from benchmarks.context_search_rows import Texts, Vectors, add_contexts
-from benchmarks.rounds import percentile_95
+from benchmarks.rounds import percentile
 from benchmarks.row import Row, row
 from local_stack.postgres import DATABASE, EmbeddedPostgres
 from local_stack.processes import PROJECT
@@ -55,7 +55,7 @@ def measure(bench: Bench) -> list[Row]:
             warm = _search(connection, *users_and_queries)
     name = f"context_search: {contexts:,} embeddings"
     rows = [
-        row(f"{name}, warm, p95", percentile_95(warm), "ms", at_most=50),
+        row(f"{name}, warm, p95", percentile(warm, 95), "ms", at_most=50),
         row(f"{name}, warm, median", median(warm), "ms"),
     ]
     if not is_cold:
@@ -63,7 +63,7 @@ def measure(bench: Bench) -> list[Row]:
         return rows
     return [
         *rows,
-        row(f"{name}, cold, p95", percentile_95(cold), "ms", at_most=50),
+        row(f"{name}, cold, p95", percentile(cold, 95), "ms", at_most=50),
         row(f"{name}, cold, median", median(cold), "ms"),
     ]
 

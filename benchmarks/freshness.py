@@ -13,7 +13,7 @@ from statistics import median
 import psycopg
 
 from benchmarks.bench import Bench
-from benchmarks.rounds import percentile_95
+from benchmarks.rounds import percentile
 from benchmarks.row import Row, row
 from orchestration.partitions import SECTIONS, news_range_tags
 from orchestration.policies import automatic_run_tags
@@ -60,7 +60,7 @@ def measure(bench: Bench) -> list[Row]:
     bench.say(
         f"{len(waits)} articles: stored after {stored:.0f} s, complete after {complete:.0f} s, the medians"
     )
-    measured = percentile_95([complete for _, complete in waits])
+    measured = percentile([complete for _, complete in waits], 95)
     return [
         row(
             "freshness: listed to five results, p95",

@@ -10,7 +10,7 @@ import psycopg
 from assets.economy_news.models import JobType
 from benchmarks.bench import Bench
 from benchmarks.economy_news_rows import add_articles, add_due_jobs
-from benchmarks.rounds import percentile_95
+from benchmarks.rounds import percentile
 from benchmarks.row import Row, row
 
 FIRST_DAY = date(2026, 8, 1)
@@ -66,7 +66,7 @@ def measure(bench: Bench) -> list[Row]:
     for stage in ("freed", "claimed", "done"):
         bench.say(f"{stage} after {median(kill.seconds[stage] for kill in killed):.0f} s, the median")
     waits = [kill.seconds["done"] for kill in killed]
-    return [row("killed_runs: kill to work done elsewhere, p95", percentile_95(waits), "s", at_most=90)]
+    return [row("killed_runs: kill to work done elsewhere, p95", percentile(waits, 95), "s", at_most=90)]
 
 
 def _kill_and_watch(bench: Bench, connection: psycopg.Connection, kills: int, days: int) -> list[Kill]:

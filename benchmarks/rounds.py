@@ -24,6 +24,6 @@ def medians(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: median(values) for name, values in found.items()}
 
 
-def percentile_95(values: Sequence[float]) -> float:
-    """The nearest-rank 95th percentile: of fewer than twenty values the largest."""
-    return sorted(values)[math.ceil(0.95 * len(values)) - 1]
+def percentile(values: Sequence[float], share: int) -> float:
+    """By nearest rank: of few values the largest."""
+    return sorted(values)[math.ceil(share / 100 * len(values)) - 1]
