@@ -81,13 +81,19 @@ def retry_after_seconds(value: str | None, now: datetime | None = None) -> float
     try:
         seconds = float(value)
     except ValueError:
-        try:
-            moment = parsedate_to_datetime(value)
-        except ValueError:
+        moment = read_http_date(value)
+        if moment is None:
             return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
         seconds = (moment - (now or datetime.now(UTC))).total_seconds()
     if not 0 <= seconds < float("inf"):
         return None
     return min(seconds, MAX_RETRY_AFTER_SECONDS)
+
+
+def read_http_date(value: str | None) -> datetime | None:
+    """The moment (aware) of a header such as Date; None where it is none."""
+    try:
+        moment = parsedate_to_datetime(value or "")
+    except (ValueError, OverflowError):  # the latter for a day or a zone of twenty digits
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -90,7 +90,7 @@ def state_of(batch: Any) -> BatchState:
         input_file_id=files[0] or "",
         output_file_id=files[1],
         error_file_id=files[2],
-        created_at=datetime.fromtimestamp(batch.created_at, UTC),
+        created_at=moment_of(batch.created_at),
         metadata={name: text for name, text in dict(batch.metadata or {}).items() if isinstance(text, str)},
         counts=BatchCounts(*map(_count, (counts.total, counts.completed, counts.failed)))
         if counts
@@ -100,6 +100,14 @@ def state_of(batch: Any) -> BatchState:
             for error in (batch.errors.data if batch.errors else None) or ()
         ),
     )
+
+
+def moment_of(timestamp: Any) -> datetime:
+    """A Unix time of the API's, in UTC. Raises ValueError, TypeError or OverflowError where it is none."""
+    try:
+        return datetime.fromtimestamp(timestamp, UTC)
+    except OSError:  # the C library's word for a year that it cannot count
+        raise ValueError("no time") from None
 
 
 def _count(value: object) -> int:

@@ -8,14 +8,14 @@ never became a batch with `files_named`.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from resources.api_failure import FAIL, RETRY, ApiFailure, Verdict
-from resources.batch_state import QUEUE_FULL_CODE, BatchState, state_of
+from resources.batch_state import QUEUE_FULL_CODE, BatchState, moment_of, state_of
 from resources.model_table import Model
 from resources.openai_api import OpenAiResource, usage_of
 from resources.spending import Usage
@@ -197,7 +197,7 @@ class _File:
 
 
 def _file_of(file: Any) -> _File:
-    return _File(_id_of(file), str(file.filename), datetime.fromtimestamp(file.created_at, UTC))
+    return _File(_id_of(file), str(file.filename), moment_of(file.created_at))
 
 
 def _id_of(thing: Any) -> str:

@@ -133,11 +133,12 @@ class Bucket:
 
         Objects that lie directly below `prefix` are no folders.
         """
-        return [
-            common["Prefix"]
-            for page in self._pages(Prefix=prefix, Delimiter="/")
-            for common in page.get("CommonPrefixes", [])
-        ]
+        with _of_listing():
+            return [
+                _text(common["Prefix"])
+                for page in self._pages(Prefix=prefix, Delimiter="/")
+                for common in page.get("CommonPrefixes", [])
+            ]
 
     def objects(self, prefix: str, start_after: str = "") -> Iterator[StoredObject]:
         """The objects whose keys start with `prefix` and sort after `start_after`, in the order of UTF-8.
@@ -146,8 +147,11 @@ class Bucket:
         """
         for page in self._pages(Prefix=prefix, **({"StartAfter": start_after} if start_after else {})):
             for found in page.get("Contents", []):
-                modified = found["LastModified"].astimezone(UTC)
-                yield StoredObject(found["Key"], found["ETag"].strip('"'), found["Size"], modified)
+                with _of_listing():
+                    modified = found["LastModified"].astimezone(UTC)
+                    etag = _text(found["ETag"]).strip('"')
+                    stored = StoredObject(_text(found["Key"]), etag, found["Size"], modified)
+                yield stored
 
     @contextmanager
     def read(self, key: str, etag: str) -> Iterator[BinaryIO]:
@@ -234,6 +238,22 @@ class _ObjectStream(io.RawIOBase):
     def close(self) -> None:
         self._body.close()
         super().close()
+
+
+@contextmanager
+def _of_listing() -> Iterator[None]:
+    """For an entry that lacks what every one has, or has something else in its place."""
+    try:
+        yield
+    except (LookupError, TypeError, OverflowError):
+        raise unreadable() from None
+
+
+def _text(value: object) -> str:
+    """Raises TypeError for the list that the SDK gives where an element stands twice."""
+    if not isinstance(value, str):
+        raise TypeError
+    return value
 
 
 def _follow_no_redirect(context: dict[str, Any], **_: Any) -> None:

@@ -34,6 +34,8 @@ _REMEDY_BY_CODE = {
 }
 _TRANSIENT_CODES = frozenset({"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException"})
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+# What the SDK raises over an answer that is none, such as a size of letters, or a code made of elements.
+_NOT_WHAT_WAS_ASKED = (ValueError, OverflowError, RuntimeError, TypeError, AttributeError, LookupError)
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 
@@ -60,12 +62,13 @@ def translated(key: str = "") -> Iterator[None]:
     With a `key` also ObjectReplaced and ObjectGone.
     """
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
     except ClientError as error:
         raise _failure_of_answer(error, key) from None
-    except ValueError:  # a size or a time that is none
+    except (ResponseParserError, *_NOT_WHAT_WAS_ASKED):
         raise unreadable() from None
     except (ConnectionError, HTTPClientError) as error:
         raise ServiceUnavailable(
@@ -78,7 +81,7 @@ def translated(key: str = "") -> Iterator[None]:
 def _failure_of_answer(error: "ClientError", key: str) -> ServiceError:
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
     code = error.response["Error"].get("Code", "")
-    if not _CODE.fullmatch(code):
+    if not isinstance(code, str) or not _CODE.fullmatch(code):  # an empty element is None
         code = str(status)
     if status >= 500 or status in _TRANSIENT_STATUSES or code in _TRANSIENT_CODES:
         return ServiceUnavailable(f"the bucket asks for patience ({code}, status {status})")

@@ -62,7 +62,7 @@ class ChatResource(OpenAiResource):
 
         started = time.monotonic()
         with self._failures():
-            # Not by `chat.completions.create`: to model the request and the answer takes it 2.6 ms of CPU more.
+            # Not by `chat.completions.create`, whose models of request and answer take 2.6 ms of CPU more.
             response = self._open_client().post(
                 "/chat/completions", body=self.request_body(messages, schema), cast_to=httpx2.Response
             )

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from resources.api_failure import FAIL, RETRY, SUSPEND, ApiFailure, Verdict, retry_after_seconds, verdict_of
+from resources.api_failure import (
+    FAIL,
+    RETRY,
+    SUSPEND,
+    ApiFailure,
+    Verdict,
+    read_http_date,
+    retry_after_seconds,
+    verdict_of,
+)
 from resources.errors import ServiceUnavailable
 from resources.gate import GateKey
 from resources.model_table import Model, ModelPrice, model_named
@@ -154,7 +163,9 @@ def _of_status(error: Any, key: str) -> ApiFailure:
     verdict = verdict_of(error.status_code, code, type_)
     # No word of the provider's message is kept: it may quote the request or the key.
     name = safe_code(code or type_ or f"status_{error.status_code}", key)
-    after = retry_after_seconds(error.response.headers.get("retry-after"))
+    headers = error.response.headers
+    # By the provider's own clock: ours may be off.
+    after = retry_after_seconds(headers.get("retry-after"), read_http_date(headers.get("date")))
     kind = ApiUnavailable if verdict.effect == RETRY else ApiFailure
     return kind(verdict, name, f"status {error.status_code}", error.status_code, after)
 

@@ -71,6 +71,15 @@ def test_only_the_proxy_listens_outside_and_no_secret_is_written_down(services: 
     assert "basic_auth" in (DEPLOY / "proxy" / "Caddyfile").read_text()
 
 
+def test_the_doors_documentation_is_off_wherever_it_is_deployed() -> None:
+    """It is open to all and loads scripts from elsewhere; `test_errors.py` has it off unless asked for."""
+    files = [path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert len(files) > 10
+    assert not [path.name for path in files if "API_DOCS" in path.read_text(encoding="utf-8")]
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    assert re.findall(r"^.*API_DOCS.*$", example, re.MULTILINE) == ["#API_DOCS=false"]
+
+
 def test_celery_workers_serve_every_queue_and_have_a_place_for_every_run(services: dict[str, Any]) -> None:
     from orchestration import policies
 

@@ -83,6 +83,55 @@ def headings_as_anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        (ENGLISH, ("UI has no login of its own", "listens on loopback only", "a proxy with a login")),
+        (KOREAN, ("UI에는 로그인이 없습니다", "루프백에서만 듣습니다", "로그인이 있는 프록시")),
+    ],
+    ids=["README.md", "README.ko.md"],
+)
+def test_the_readme_says_how_strangers_are_kept_from_the_ui(document: Path, told: tuple[str, ...]) -> None:
+    text = " ".join(document.read_text("utf-8").split())
+    assert [phrase for phrase in (*told, "`dagster-webserver --read-only`") if phrase not in text] == []
+
+
+@pytest.mark.parametrize("document", [ENGLISH, KOREAN], ids=lambda path: path.name)
+def test_the_readme_names_whatever_leaves_the_machines_and_how_it_is_kept_at_home(document: Path) -> None:
+    """A row for each place of `test_ways_out.GOES_TO` outside our own services, its setting in it."""
+    rows = [line for line in document.read_text("utf-8").splitlines() if line.startswith("|")]
+    for setting in ("OPENAI_BASE_URL", "RECIPE_API_BASE_URL", "PUSHGATEWAY_URL", "ALERT_URLS"):
+        (row,) = [line for line in rows if f"`{setting}`" in line.split("|")[1]]
+        assert row.count("|") == 4 and all(cell.strip() for cell in row.split("|")[1:4])
+    for setting in ("NAVER_BASE_URL", "FETCH_METADATA=false", "MODEL_PRICES"):
+        assert [line for line in rows if f"`{setting}`" in "".join(line.split("|")[3:])], setting
+
+
+# What a pipeline sends to the model's provider: that much the English row says of each.
+SENT = {
+    "economy_news": ("titles and bodies", "summaries"),
+    "recipes": ("recipes", "ingredients"),
+    "context_tags": ("texts of users", "keywords", "searches for"),
+    "recommendations": ("names and texts of products",),
+}
+
+
+def test_the_readme_says_what_of_each_pipeline_goes_to_the_models_provider() -> None:
+    (row,) = [
+        line for line in ENGLISH.read_text("utf-8").splitlines() if line.startswith("| the AI provider")
+    ]
+    assert [one for told in SENT.values() for one in told if one not in row] == []
+    assert "Batch files are deleted" in row
+    asking = {
+        path.parent.name
+        for path in ROOT.glob("assets/*/*.py")
+        if re.search(
+            r"^from resources\.(chat|embeddings|batches|paid_embeddings) ", path.read_text("utf-8"), re.M
+        )
+    }
+    assert asking == set(SENT)
+
+
 def test_the_runbook_has_its_situations_each_with_its_three_parts() -> None:
     parts = re.split(r"^## (.+)$", RUNBOOK.read_text("utf-8"), flags=re.MULTILINE)
     assert parts[1::2] == SITUATIONS

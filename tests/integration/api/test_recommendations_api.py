@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from tests.integration.api.conftest import OpenDoor
+from tests.integration.recommendations.factories import a_product, an_event
 
 MEMBER = "/internal/v1/members/70"
 VISITS = f"{MEMBER}/visits"
@@ -115,11 +116,15 @@ def test_an_erased_member_leaves_nothing_and_the_answer_says_what_there_was(
     contexts.post(VISITS, json={"occurredAt": LONG_AGO})
     contexts.put(PROFILING, json={"allowed": False})
     contexts.post("/internal/v1/members/71/visits", json={"occurredAt": LONG_AGO})
+    a_product(connection, 1)
+    for _ in range(2):
+        an_event(connection, 70, 1)
     answered = contexts.delete(MEMBER)
     assert (answered.status_code, answered.json()) == (
         200,
-        {"visits": 0, "triggers": 1, "queueItems": 0, "recommended": 0, "events": 0, "optOuts": 1},
+        {"visits": 0, "triggers": 1, "queueItems": 0, "recommended": 0, "events": 2, "optOuts": 1},
     )
+    assert member_rows(connection, "member_event") == []
     assert [row["member_id"] for row in member_rows(connection, "visit_trigger")] == [71]
     assert member_rows(connection, "member_opt_out") == []
 

@@ -67,6 +67,17 @@ def test_all_of_the_user_is_cleared_and_counted_and_others_keep_theirs(connectio
     assert erasure_store.erase_user(connection, 99) == NOTHING
 
 
+def test_every_table_with_users_or_what_is_made_of_their_texts_is_cleared(
+    connection: Connection,
+) -> None:
+    """The state is the application's own, and says nothing of a text."""
+    found = connection.execute(
+        "SELECT DISTINCT table_schema || '.' || table_name FROM information_schema.columns"
+        " WHERE table_schema IN ('ai', 'granary') AND column_name IN ('context_id', 'user_id')"
+    ).fetchall()
+    assert {name for (name,) in found} == {*TABLES, "ai.context_ai_state"}
+
+
 def test_what_is_not_final_is_cancelled_each_stage_for_itself(connection: Connection) -> None:
     states = put_all_states(connection)
     for context_id in states:

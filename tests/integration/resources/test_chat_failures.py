@@ -89,6 +89,14 @@ def test_a_retry_after_is_handed_on(
     assert failure_of(chat).retry_after_seconds == seconds
 
 
+@pytest.mark.parametrize("provider_says", ["Mon, 30 Nov 2009 12:00:00 GMT", "Fri, 30 Nov 2999 12:00:00 GMT"])
+def test_a_date_to_come_back_at_counts_from_the_providers_clock_and_not_from_ours(provider_says: str) -> None:
+    again = provider_says.replace("12:00:00", "12:00:45")
+    refusal = answer(429, b"{}", content_type="application/json", date=provider_says, retry_after=again)
+    with scripted(always(refusal)) as server:
+        assert failure_of(chat_at(f"{server.url}/v1")).retry_after_seconds == 45
+
+
 def test_an_unknown_model_and_too_long_a_text_are_told_apart_by_the_real_refusals(
     openai_api: StandIn,
 ) -> None:

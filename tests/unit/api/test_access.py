@@ -1,3 +1,4 @@
+import hmac
 import re
 from collections.abc import Callable
 
@@ -94,6 +95,25 @@ def test_any_other_token_is_refused(
 ) -> None:
     configure(monkeypatch)
     assert ask(token).status_code == refusal_of(kind)
+
+
+@pytest.mark.parametrize("are_the_same", [True, False])
+def test_tokens_are_compared_as_bytes_in_constant_time(
+    monkeypatch: pytest.MonkeyPatch, kind: str, ask: Ask, are_the_same: bool
+) -> None:
+    """It is `hmac.compare_digest` that decides, and nothing before it that ends sooner for a worse guess."""
+    compared: list[tuple[object, object]] = []
+
+    def decides(shown: object, expected: object) -> bool:
+        compared.append((shown, expected))
+        return are_the_same
+
+    configure(monkeypatch)
+    monkeypatch.setattr(hmac, "compare_digest", decides)
+    expected = token_of(kind).encode()
+    for shown in (b"x", expected):
+        assert ask(shown).status_code == (200 if are_the_same else refusal_of(kind))
+    assert compared == [(b"x", expected), (expected, expected)]
 
 
 def test_the_other_routes_token_does_not_open(monkeypatch: pytest.MonkeyPatch, kind: str, ask: Ask) -> None:

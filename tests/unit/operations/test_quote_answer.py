@@ -45,6 +45,13 @@ def a_quote(*works: Work, **more: Any) -> Quote:
     return Quote(QuoteRequest("economy_news", DAY, DAY), at, works, **more)
 
 
+def test_a_models_name_marks_nothing_up_in_its_cell() -> None:
+    work = Work("SUMMARY", "my|model<b>*x*", {"waiting": 1}, 1, 1, 1, Decimal(1), Decimal(1), 1)
+    told = a_quote(work, hosts=[], room=Room(None, None)).markdown()
+    (row,) = [line for line in told.splitlines() if line.startswith("| SUMMARY")]
+    assert row.split(" | ")[1] == r"my\|model\<b\>\*x\*"
+
+
 def test_a_summary_that_waits_brings_its_four_children_once() -> None:
     assert counted([articles(waiting=["SUMMARY"])]) == {
         "SUMMARY": {"waiting": 10},

@@ -26,6 +26,14 @@ CANARIES = {
     "DAGSTER_PG_URL": "postgresql+psycopg2://granary:canary-dagster@127.0.0.1:1/dagster",
     "OPENAI_API_KEY": "sk-canary-openai",
     "ALERT_URLS": "json://canary-alert@127.0.0.1:1",
+    "MONGODB_URI": "mongodb://granary:canary-mongo@127.0.0.1:1/",
+    "AWS_ACCESS_KEY_ID": "canary-bucket",
+    "AWS_SECRET_ACCESS_KEY": "canary-bucket-secret",
+    "AWS_SESSION_TOKEN": "canary-bucket-session",
+    "RECIPE_API_KEY": "canary-recipes",
+    "API_TOKEN": "canary-internal-token",
+    "ADMIN_TOKEN": "canary-admin-token",
+    "CONTEXT_HMAC_KEY": "canary-hmac-key-of-texts",
 }
 
 # Runs in a process of its own: this one has long imported everything.

@@ -225,6 +225,20 @@ ASK: dict[str, Callable[[BatchApi], object]] = {
     body=b'{"id": "b", "status": "failed", "endpoint": "e", "input_file_id": "f", "output_file_id": null, '
     b'"error_file_id": null, "created_at": 1e308, "metadata": null, "request_counts": null, "errors": null}',
 )
+@example(
+    ask="look",
+    status=200,
+    headers=JSON,
+    body=b'{"id": "b", "status": "failed", "endpoint": "e", "input_file_id": "f", "output_file_id": null, '
+    b'"error_file_id": null, "created_at": 100000000000000000, "metadata": null, "request_counts": null, '
+    b'"errors": null}',
+)
+@example(
+    ask="files_named",
+    status=200,
+    headers=JSON,
+    body=b'{"data": [{"id": "f", "filename": "a.jsonl", "created_at": 100000000000000000}]}',
+)
 @example(ask="look", status=200, headers=JSON, body=DEEP)
 def test_a_batch_is_told_or_failed(ask: str, status: int, headers: dict[str, str], body: bytes) -> None:
     resource = BatchResource(model="gpt-4o-mini", api_key=SECRET)
