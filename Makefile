@@ -4,7 +4,7 @@ BIN := .venv/bin
 STACK := $(BIN)/python -m local_stack
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status dev api costs test contract bench eval lint types check lock clean
+.PHONY: help install demo up down status dev api costs test contract chaos bench eval lint types check lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,12 +35,15 @@ costs: .venv/.installed ## what the last days cost, by pipeline and model
 # On every core, but those that start whole stacks: these would wait for one another.
 test: .venv/.installed ## all tests; they start what they need
 	@$(BIN)/python -m pytest -q tests/end_to_end
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile tests/unit tests/integration tests/contract
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile tests/unit tests/integration tests/contract tests/chaos
 
 # With what is named, as in `make contract MONGODB_URI=…`, or exported; the rest runs on stand-ins. Short tracebacks:
 # long ones show arguments, of which some hold a password.
 contract: .venv/.installed ## what we rely on in Postgres, Mongo, bucket and OpenAI, asked of the real ones named
 	@CONTRACT_REAL=true $(BIN)/python -m pytest --tb=short tests/contract
+
+chaos: .venv/.installed ## 100 kills in each pipeline, with faults and restarts of Postgres; says what became of every item
+	@$(BIN)/python -m tests.chaos
 
 bench: .venv/.installed ## measure what the README claims, as ratios; writes .local/bench.json
 	@$(BIN)/python -m benchmarks
