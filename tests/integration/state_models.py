@@ -1,0 +1,46 @@
+"""How many histories the state machines of the pipelines try, and the clock of their sessions.
+
+100 histories of up to 30 steps; GRANARY_MODEL_EXAMPLES=2000 for the long round.
+"""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+histories = settings(
+    max_examples=int(os.environ.get("GRANARY_MODEL_EXAMPLES", "100")),
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
+)
+
+START = datetime(2026, 3, 2, 3, tzinfo=UTC)
+
+
+def try_histories(new_machine: Callable[[], RuleBasedStateMachine]) -> None:
+    """Runs histories, each on a new machine that begins with empty tables. Raises as the shortest does."""
+    run_state_machine_as_test(new_machine, settings=histories)  # type: ignore[arg-type]
+
+
+class Clock:
+    """The database's clock of some sessions, which stands still but for `move`: a model knows every time."""
+
+    def __init__(self, *sessions: psycopg.Connection) -> None:
+        self._sessions = sessions
+        self.now = START
+
+    def restart(self) -> None:
+        """Back to the start, for the next history."""
+        self.now = START
+        self.move(0)
+
+    def move(self, seconds: float) -> None:
+        """All sessions see the time so many seconds later from now on."""
+        self.now += timedelta(seconds=seconds)
+        for session in self._sessions:
+            session.execute("SELECT set_config('granary.now', %s, false)", (self.now.isoformat(),))
