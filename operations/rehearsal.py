@@ -263,6 +263,8 @@ def read_rehearsed(kind: ResultKind, file: Path) -> Prompt:
         raise CannotRehearse(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise CannotRehearse(f"{file} is no UTF-8 text") from None
+    except UnicodeEncodeError:
+        raise CannotRehearse(f"{file} is no name of a file") from None
     if not prompt.instructions:
         raise CannotRehearse(f"{file} is empty: a prompt needs instructions")
     return prompt

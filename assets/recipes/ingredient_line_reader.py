@@ -52,7 +52,8 @@ class Entry:
 
 def read_entries(line: str) -> list[Entry]:
     """The ingredients and heads of a line of plain text with single spaces; none where it says nothing."""
-    return _Reader(balanced(line)).entries
+    # Balanced, it may have two spaces where a bracket was.
+    return _Reader(" ".join(balanced(line).split())).entries
 
 
 def balanced(line: str) -> str:

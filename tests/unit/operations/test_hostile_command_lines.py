@@ -122,6 +122,7 @@ CONTENTS = st.binary(max_size=60) | st.text(max_size=30).map(str.encode) | st.no
 @bad_inputs
 @given(kind=st.sampled_from(sorted(KINDS)), name=FILES, content=CONTENTS)
 @example(kind=JobType.SUMMARY, name="a" * 300 + ".md", content=b"x")
+@example(kind=JobType.SUMMARY, name="\ud800.md", content=b"x")
 def test_any_file_is_a_prompt_or_cannot_be_rehearsed(kind: JobType, name: str, content: bytes | None) -> None:
     with TemporaryDirectory() as folder:
         file = Path(folder) / name

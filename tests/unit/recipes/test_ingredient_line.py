@@ -337,11 +337,17 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(st.characters(), max_size=5), max_size=40).map("".join)
 
 
+@pytest.mark.parametrize("text", ["고명 (두부", "고명((두부", "고명 ( 두부", "고명) 두부"])
+def test_a_bracket_without_its_other_half_leaves_no_space_around_a_name(text: str) -> None:
+    assert parsed(text) == [("두부", None, None, None, "고명")]
+    assert only("표고 (느타리 ((두부 10g") == ("표고 느타리 두부", "10", "g", None, None)
+
+
 @bad_inputs
 @given(text=TEXTS)
 def test_any_text_gives_ingredients_that_every_store_takes(text: str) -> None:
     for line in parse_ingredient_lines(text):
-        assert line.name and line.name == line.name.strip()
+        assert line.name and line.name == " ".join(line.name.split())
         assert not (line.unit and not line.quantity)
         for value in (line.name, line.quantity, line.unit, line.note, line.group):
             assert value is None or (value and "\n" not in value and "\x00" not in value)

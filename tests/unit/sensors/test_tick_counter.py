@@ -17,12 +17,14 @@ def test_ticks_are_counted_from_one() -> None:
 @example(cursor="2026-11-30")
 @example(cursor="-1")
 @example(cursor="٣")
+@example(cursor="9" * 15)
 @example(cursor="9" * 5_000)
 def test_a_cursor_that_is_no_count_begins_ahead_of_every_count(cursor: str) -> None:
     tick = tick_after(cursor)
     is_count = cursor.isascii() and cursor.isdecimal() and len(cursor) <= 15
     assert tick == int(cursor) + 1 if is_count else tick > 1_700_000_000 or not cursor
-    assert tick_after(str(tick)) == tick + 1
+    after = tick_after(str(tick))
+    assert after == tick + 1 if tick < 10**15 else after > 1_700_000_000
 
 
 def tick_after(cursor: str | None) -> int:
