@@ -116,11 +116,13 @@ class BatchRun:
 
     def delete_left_files(self) -> None:
         """Deletes files at the provider that nobody needs. A failure is logged: no work waits for it."""
-        for plan, file, since in batch_store.files_left(self.connection):
+        for plan, file, since, may_come in batch_store.files_left(self.connection):
             try:
-                for one in self.api.files_named(file, since) if file.endswith(".jsonl") else [file]:
+                found = self.api.files_named(file, since) if file.endswith(".jsonl") else [file]
+                for one in found:
                     self.api.delete_file(one)
             except ApiFailure as failure:
                 log.warning("a batch file is not deleted yet: %s", failure.code)
                 return
-            batch_store.file_deleted(self.connection, plan, file)
+            if found or not may_come:
+                batch_store.file_deleted(self.connection, plan, file)

@@ -242,9 +242,12 @@ def room_today(connection: psycopg.Connection, cap_usd: Decimal | None) -> Decim
     return max(left, Decimal(0))
 
 
-def files_left(connection: psycopg.Connection) -> list[tuple[str, str, datetime]]:
-    """The plan, the id or name, and the plan's time, of every file that nobody needs any more."""
-    return [(row[0], row[1], row[2]) for row in connection.execute(SQL["files_left"])]
+def files_left(connection: psycopg.Connection) -> list[tuple[str, str, datetime, bool]]:
+    """The plan, the id or name, and the plan's time, of every file that nobody needs any more.
+
+    Last: whether one that is not there yet may still come, since its upload had no answer.
+    """
+    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(SQL["files_left"])]
 
 
 def file_deleted(connection: psycopg.Connection, plan: str, file: str) -> None:

@@ -130,16 +130,19 @@ def delete_files(run: BatchContext, intent_id: str, files: Sequence[str]) -> Non
 
 def delete_left_files(run: BatchContext, intent_id: str | None = None) -> None:
     """Deletes what was to be deleted, of one intent or of all. A failure is logged: no work waits for it."""
-    for intent, file, since in batch_queue_store.files_left(run.db):
+    now = recipe_store.now(run.connection)
+    for intent, file, since, may_come in batch_queue_store.files_left(run.db, now):
         if intent_id not in (None, intent):
             continue
         try:
-            for one in run.api.files_named(file, since) if file.endswith(".jsonl") else [file]:
+            found = run.api.files_named(file, since) if file.endswith(".jsonl") else [file]
+            for one in found:
                 run.api.delete_file(one)
         except ApiFailure as failure:
             log.warning("a batch file is not deleted yet: %s", failure.code)
             return
-        batch_queue_store.file_deleted(run.db, intent, file)
+        if found or not may_come:
+            batch_queue_store.file_deleted(run.db, intent, file)
 
 
 def _plan(run: BatchContext, shard: Shard, lines: Sequence[Line]) -> BatchIntent | None:

@@ -67,12 +67,19 @@ def leave_files(db: "Mongo", intent_id: str, files: Sequence[str]) -> None:
         db[BATCHES].update_one({"_id": intent_id}, {"$addToSet": {"files_left": {"$each": list(files)}}})
 
 
-def files_left(db: "Mongo") -> list[tuple[str, str, datetime]]:
-    """The intent, id or name, and the intent's time, of every file that nobody needs any more."""
+def files_left(db: "Mongo", now: datetime) -> list[tuple[str, str, datetime, bool]]:
+    """The intent, the id or name, and the intent's time, of every file that nobody needs any more.
+
+    Last: whether one that is not there yet may still come, since its upload had no answer.
+    """
     ended = {"$in": [state.value for state in _ENDED]}
     where = {"files_left.0": {"$exists": True}, "state": ended}
-    found = db[BATCHES].find(where, {"files_left": 1, "created_at": 1})
-    return [(one["_id"], name, one["created_at"]) for one in found for name in one["files_left"]]
+    found = db[BATCHES].find(where, {"files_left": 1, "created_at": 1, "ended_at": 1})
+    return [
+        (one["_id"], name, one["created_at"], one["ended_at"] > now - ASK_AGAIN_AFTER)
+        for one in found
+        for name in one["files_left"]
+    ]
 
 
 def file_deleted(db: "Mongo", intent_id: str, file: str) -> None:

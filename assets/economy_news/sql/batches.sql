@@ -153,7 +153,9 @@ WHERE status IN ('PLANNED', 'SUBMITTED') AND model = %(model)s;
 SELECT coalesce((SELECT reserved_usd + spent_usd FROM granary.spending_day WHERE day = granary.today()), 0);
 
 -- name: files_left
-SELECT plan, unnest(files_left), planned_at FROM news.ai_batch WHERE cardinality(files_left) > 0;
+-- An upload whose answer was lost may still be on its way for a while: then its file is not there yet.
+SELECT plan, unnest(files_left), planned_at, ended_at > granary.now() - interval '10 minutes' AS may_come
+FROM news.ai_batch WHERE cardinality(files_left) > 0;
 
 -- name: file_deleted
 UPDATE news.ai_batch SET files_left = array_remove(files_left, %(file)s) WHERE plan = %(plan)s;

@@ -18,6 +18,7 @@ from tests.integration.economy_news.batching import (
 )
 from tests.integration.economy_news.enriching import paid
 from tests.integration.economy_news.factories import job_rows, rows
+from tests.integration.resources.batching import late_upload
 from tests.integration.stand_ins import StandIn
 
 Connect = Callable[..., psycopg.Connection]
@@ -239,6 +240,33 @@ def test_a_creation_without_an_answer_is_looked_for_and_not_repeated(
     assert states(then) == {"SUCCESS": 2}
     assert len(created(provider)) == 1
     assert files(provider.url) == []
+
+
+def test_an_upload_that_is_carried_out_after_its_run_gave_it_up_is_deleted_too(
+    connection: psycopg.Connection, provider: StandIn
+) -> None:
+    waiting_for_a_batch(connection, 1)
+    provider.fault(status=503, endpoint="files/upload", times=1)
+    assert a_step(connection, provider.url).sent == 0
+    (given_up,) = batches(connection)
+    assert given_up["files_left"] and files(provider.url) == []
+
+    late_upload(provider, given_up["files_left"][0])
+    assert a_step(connection, provider.url, "next").sent == 1
+    (of_the_next,) = files(provider.url)
+    assert of_the_next not in given_up["files_left"]
+    assert [one["files_left"] for one in batches(connection)] == [[], []]
+
+
+def test_an_upload_that_never_comes_is_not_looked_for_for_ever(
+    connection: psycopg.Connection, connect: Connect, provider: StandIn
+) -> None:
+    waiting_for_a_batch(connection, 1)
+    provider.fault(status=503, endpoint="files/upload", times=1)
+    a_step(connection, provider.url)
+    (later,) = connection.execute("SELECT (now() + interval '11 minutes')::text").fetchone() or ("",)
+    a_step(connect(at=later), provider.url, "next")
+    assert [one["files_left"] for one in batches(connection)] == [[], []]
 
 
 def test_a_batch_that_the_provider_has_forgotten_is_asked_again_and_its_money_kept_back(

@@ -25,6 +25,7 @@ from tests.integration.recipes.batch_runs import (
     states,
 )
 from tests.integration.recipes.job_records import DAY, Mongo
+from tests.integration.resources.batching import late_upload
 from tests.integration.stand_ins import StandIn
 
 
@@ -159,6 +160,31 @@ def test_an_upload_without_an_answer_gives_the_jobs_back_and_leaves_no_file(
     assert states(db) == {"fetched": 2} and files(api.url) == [] and money(runs.connection)["reserved"] == 0
     assert runs.submit().lines == 2
     assert {job["retry_count"] for job in jobs_of(db)} == {0}
+
+
+def test_an_upload_that_is_carried_out_after_its_run_gave_it_up_is_deleted_too(
+    db: Mongo, runs: Runs, api: StandIn
+) -> None:
+    fetched(db, 2)
+    api.fault(endpoint="files/upload", times=1, status=503)
+    runs.submit()
+    (given_up,) = intents(db)
+    (name,) = given_up["files_left"]
+
+    late_upload(api, name)
+    assert runs.submit().lines == 2
+    assert len(files(api.url)) == 1 and name not in files(api.url)
+    assert [one["files_left"] for one in intents(db) if one.get("files_left")] == []
+
+
+def test_an_upload_that_never_comes_is_not_looked_for_for_ever(
+    db: Mongo, runs: Runs, api: StandIn, connect: Callable[..., psycopg.Connection]
+) -> None:
+    fetched(db, 2)
+    api.fault(endpoint="files/upload", times=1, status=503)
+    runs.submit()
+    runs.submit(run="run-2:0", connection=later(connect, 11))
+    assert [one["files_left"] for one in intents(db) if one.get("files_left")] == []
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"drop": "after"}, {"hang": "after"}], ids=str)

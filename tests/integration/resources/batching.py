@@ -34,6 +34,12 @@ def fresh_batches(openai_api: StandIn, **changes: Any) -> Iterator[BatchApi]:
         openai_api.post("reset", batches=True)
 
 
+def late_upload(openai_api: StandIn, name: str) -> None:
+    """A file as an upload leaves it that was given up and carried out all the same."""
+    with batches_at(f"{openai_api.url}/v1").open() as api:
+        api.upload(input_file("글"), name)
+
+
 def input_file(*texts: str) -> BytesIO:
     body = {
         "model": "gpt-4o-mini",
