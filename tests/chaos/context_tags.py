@@ -41,8 +41,8 @@ import_all()
 
 NEEDS: tuple[Service, ...] = ("openai",)
 
-MOST_STEPS = 300
-NEW_A_RUN = 3
+MOST_STEPS = 250
+NEW_A_RUN = 2
 CONTEXTS_A_USER = 2
 CONCURRENCY = 2
 ANSWERS_AFTER_SECONDS = 0.5

@@ -34,9 +34,10 @@ from resources.bucket import Bucket, BucketResource, _session
 from resources.errors import ServiceUnavailable
 from tests.chaos.services import Addresses, Service
 from tests.chaos.storm import Calls
+from tests.chaos.stormy_bucket import StormyBucket
 from tests.integration.bucket_fixture import BucketAddress
+from tests.integration.economy_news.enriching import RecordedAlerts
 from tests.integration.fatal_calls import at_step
-from tests.integration.raw_files.faulty_bucket import Fault, FaultyBucket
 from tests.integration.raw_files.killed_run import import_all
 from tests.integration.raw_files.outcomes import front_pages_asked
 from tests.integration.raw_files.random_kills import DOMAINS
@@ -56,7 +57,7 @@ SOURCES = ("kr/news", "kr/sports")
 UNREACHABLE = ("down.test", "missing.test")
 """Sites whose front page fails whatever we do: such a row is right."""
 STEPS = (*STEPS_AT_FILES, (front_page_fetching, "fetch_front_page"))
-MOST_STEPS = 160
+MOST_STEPS = 110
 TRIES_A_STEP = 4
 """The step's own and the three later ones that it asks for where the bucket is away (`failures_by_owner`)."""
 ANSWERS_WITHIN_SECONDS = 2.0
@@ -64,19 +65,6 @@ RUN_SECONDS = 1_860
 DAYS_BEFORE_ANEW = 7
 ENVIRONMENT = "tests"
 
-_FAULTS: dict[Fault, float] = {
-    Fault.SLOW_DOWN: 0.05,
-    Fault.INTERNAL_ERROR: 0.05,
-    Fault.TOO_MANY_REQUESTS: 0.04,
-    Fault.REQUEST_TIMEOUT: 0.02,
-    Fault.WEB_PAGE: 0.02,
-    Fault.EMPTY_ANSWER: 0.02,
-    Fault.BROKEN_XML: 0.02,
-    Fault.DROPPED: 0.03,
-    Fault.TRUNCATED_BODY: 0.04,
-    Fault.STALLED_BODY: 0.005,
-    Fault.HANG: 0.005,
-}
 # Every version that is stored, and by whom a partition is begun and ended.
 AUDIT = """
 CREATE TABLE stored (key text, etag text);
@@ -115,30 +103,6 @@ _FETCHED = """
 SELECT coalesce(sum(value), 0)::integer AS n FROM granary.counter
 WHERE name = 'raw_front_pages_total' AND labels ->> 'outcome' = 'fetched'
 """
-
-
-class StormyBucket(FaultyBucket):
-    """Between the runs and the bucket; shows faults by chance from `blow` to `calm`."""
-
-    def __init__(self, target_url: str) -> None:
-        self.shown = 0
-        self._draw: random.Random | None = None
-        super().__init__(target_url)
-
-    def blow(self, seed: int) -> None:
-        self._draw = random.Random(seed)
-
-    def calm(self) -> None:
-        self._draw = None
-
-    def fault_of(self, method: str, path: str) -> Fault | None:
-        super().fault_of(method, path)
-        draw = self._draw
-        if draw is None:
-            return None
-        (fault,) = draw.choices([*_FAULTS, None], [*_FAULTS.values(), 1 - sum(_FAULTS.values())])
-        self.shown += fault is not None
-        return fault
 
 
 class RawFiles:
@@ -219,7 +183,11 @@ class RawFiles:
             front_page_store.release(connection, run_id)
             for row in begun:
                 attempts.fail(
-                    connection, AlertResource(), (DAY, row["source"]), run_id, _failure(row["source"], run_id)
+                    connection,
+                    RecordedAlerts(),
+                    (DAY, row["source"]),
+                    run_id,
+                    _failure(row["source"], run_id),
                 )
 
     def done(self, items: set[str]) -> set[str]:

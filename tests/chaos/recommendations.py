@@ -44,7 +44,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (rank, "rank"),
     (EmbeddingResource, "embed"),
 )
-MOST_STEPS = 200
+MOST_STEPS = 120
 MEMBERS_A_RUN = 3
 PRODUCTS = 12
 SIZE = 5
