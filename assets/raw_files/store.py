@@ -138,8 +138,12 @@ def fail_file(connection: psycopg.Connection, key: str, etag: str, run_id: str, 
 
 
 def forget_gone_file(connection: psycopg.Connection, key: str, etag: str) -> None:
-    """The file is not in the bucket any more and never was processed. The caller holds its lock."""
+    """The version is not in the bucket any more; one that was processed before it stands as the last.
+
+    The caller holds its lock.
+    """
     connection.execute(SQL["forget_gone_file"], {"key": key, "etag": etag})
+    connection.execute(SQL["keep_gone_file"], {"key": key, "etag": etag})
 
 
 def markers_to_write(connection: psycopg.Connection, partition: Partition) -> list[Marker]:

@@ -101,6 +101,14 @@ WHERE key = %(key)s AND etag = %(etag)s AND status IN ('PENDING', 'FAILED');
 DELETE FROM raw.file
 WHERE key = %(key)s AND etag = %(etag)s AND status IN ('PENDING', 'FAILED') AND sha256 IS NULL;
 
+-- name: keep_gone_file
+-- A newer version that was taken away before we read it: what we have is the one that our marker speaks of. Without a
+-- marker nobody knows which version that was, and the row waits as it is.
+UPDATE raw.file
+SET status = 'PROCESSED', etag = marked_etag, reason = NULL, processed_at = granary.now()
+WHERE key = %(key)s AND etag = %(etag)s AND status IN ('PENDING', 'FAILED') AND sha256 IS NOT NULL
+  AND marked_etag IS NOT NULL;
+
 -- name: markers_to_write
 -- Files that we processed and whose marker speaks of no version, or of another.
 SELECT key, etag, run_id, rows, sha256, processed_at FROM raw.file

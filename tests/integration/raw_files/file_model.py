@@ -90,13 +90,15 @@ class Files:
         del self.runs[run.run_id]
 
     def may_read(self, key: str, etag: str) -> bool:
-        """Whether it is free and there in this version. One that is gone, never processed, is forgotten."""
+        """Whether it is free and there in this version. One that is gone is what it was before."""
         known = self.ledger.get(key)
         if known is None or known.etag != etag or known.status not in GOOD or self.is_locked(key):
             return False
         if key not in self.bodies:
             if known.sha256 is None:
                 del self.ledger[key]
+            elif known.marked is not None:
+                known.status, known.etag = "PROCESSED", known.marked
             return False
         return version(self.bodies[key]) == etag
 

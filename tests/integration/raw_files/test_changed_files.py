@@ -60,7 +60,7 @@ def test_a_file_deleted_after_the_listing_is_forgotten(
     assert_files_are_right(connection, store)
 
 
-def test_a_file_replaced_and_then_deleted_keeps_its_row_and_what_it_had(
+def test_a_file_replaced_and_then_deleted_is_what_it_was_before(
     bucket: Bucket, store: Store, connection: psycopg.Connection
 ) -> None:
     """Without its row, its old marker would have a later upload pass for one that others finished."""
@@ -72,7 +72,8 @@ def test_a_file_replaced_and_then_deleted_keeps_its_row_and_what_it_had(
 
     assert process(connection, bucket).left == 1
 
-    assert statuses(connection) == {raw_path(1): ("PENDING", 0)}
+    assert statuses(connection) == {raw_path(1): ("PROCESSED", 0)}
+    assert process(connection, bucket).left == 0
     assert connection.execute("SELECT key FROM raw.domain_sighting").fetchall() == [(raw_path(1),)]
     store.put(raw_path(1), document("narae-books.test"))
     process(connection, bucket)

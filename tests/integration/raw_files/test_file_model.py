@@ -32,6 +32,7 @@ LEDGER = "SELECT key, etag, status, attempts, sha256, run_id, marked_etag FROM r
 
 KEYS = st.sampled_from([raw_path(1), raw_path(2)])
 RUNS = st.sampled_from(["run-1", "run-2"])
+CHANGES = ["upload", "upload", "take away", "mark", "force", "look", "look", "look"]
 
 
 class PartitionFiles(RuleBasedStateMachine):
@@ -57,31 +58,41 @@ class PartitionFiles(RuleBasedStateMachine):
 
     # What others do, at any moment.
 
-    @rule(key=KEYS, body=st.sampled_from(list(BODIES)))
+    @rule(what=st.sampled_from(CHANGES), key=KEYS, body=st.sampled_from(list(BODIES)))
+    def change(self, what: str, key: str, body: bytes) -> None:
+        """One file, or whatever a look finds."""
+        acts: dict[str, Callable[[], None]] = {
+            "upload": lambda: self.upload(key, body),
+            "take away": lambda: self.take_away(key),
+            "mark": lambda: self.mark(key),
+            "force": lambda: self.force(key),
+            "look": self.look,
+        }
+        acts[what]()
+
     def upload(self, key: str, body: bytes) -> None:
         self.shelf.put(key, body, "application/json")
         self.files.bodies[key] = body
 
-    @rule(key=KEYS, what=st.sampled_from(["take away", "mark", "force"]))
-    def change(self, key: str, what: str) -> None:
-        if what == "take away":
-            self.shelf.objects_by_key.pop(key, None)
-            self.files.bodies.pop(key, None)
-        elif what == "mark":
-            self.shelf.put(marker_of(key), b'{"run_id": "of others"}', "application/json")
-            self.files.markers[key] = "of others"
-        else:
-            store.forget_processing(self.people, [key])
-            self.files.force(key)
+    def take_away(self, key: str) -> None:
+        self.shelf.objects_by_key.pop(key, None)
+        self.files.bodies.pop(key, None)
 
-    @rule()
+    def mark(self, key: str) -> None:
+        self.shelf.put(marker_of(key), b'{"run_id": "of others"}', "application/json")
+        self.files.markers[key] = "of others"
+
+    def force(self, key: str) -> None:
+        store.forget_processing(self.people, [key])
+        self.files.force(key)
+
     def look(self) -> None:
         scan_partition(self.people, cast(Bucket, self.shelf), NEWS)
         self.files.look()
 
     # What runs do.
 
-    @rule(run_id=RUNS, how=st.sampled_from(["go on", "go on", "die", "die at the marker"]))
+    @rule(run_id=RUNS, how=st.sampled_from(["go on", "go on", "go on", "die", "die at the marker"]))
     def run(self, run_id: str, how: str) -> None:
         """Begins the run, or has it go on from the file that it is at."""
         if run_id not in self.runs:
