@@ -45,7 +45,13 @@ class Audited:
         program = self.folder / ".venv" / "bin" / "pip-audit"
         program.write_text(PIP_AUDIT.format(**said))
         program.chmod(0o755)
-        return subprocess.run(["make", "audit"], cwd=self.folder, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            ["make", "--no-print-directory", "audit"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
 
 def test_a_known_hole_in_what_we_depend_on_fails(audited: Audited) -> None:
