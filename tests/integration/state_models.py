@@ -1,25 +1,42 @@
 """How many histories the state machines of the pipelines try, and the clock of their sessions.
 
-100 histories of up to 30 steps; GRANARY_MODEL_EXAMPLES=2000 for the long round.
+60 histories of up to 60 steps; GRANARY_MODEL_EXAMPLES=2000 for the long round.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import psycopg
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 histories = settings(
-    max_examples=int(os.environ.get("GRANARY_MODEL_EXAMPLES", "100")),
-    stateful_step_count=30,
+    max_examples=int(os.environ.get("GRANARY_MODEL_EXAMPLES", "60")),
+    stateful_step_count=60,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )
 
 START = datetime(2026, 3, 2, 3, tzinfo=UTC)
+
+NUMBERS = st.integers(0, 15)
+
+T = TypeVar("T")
+
+
+def one_of(claims: Sequence[T], number: int, holds: Callable[[T], object]) -> T:
+    """One of the claims that there were, counted from the newest.
+
+    By an even number one that still holds, if there is one; by an odd number any. Left to chance, hardly any
+    would hold.
+    """
+    held = [] if number % 2 else [one for one in claims if holds(one)]
+    among = held or claims
+    return among[-1 - number // 2 % len(among)]
 
 
 def try_histories(new_machine: Callable[[], RuleBasedStateMachine]) -> None:

@@ -9,15 +9,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    MultipleResults,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from assets.recipes import fetch_store, job_store, repair_store
 from assets.recipes.job_store import JOBS
@@ -34,7 +26,7 @@ from tests.integration.recipes.job_model import (
 )
 from tests.integration.recipes.job_records import DAY, MINE, NOON, SOURCE, Mongo, a_row
 from tests.integration.recipes.job_records import OTHERS as OTHER_RUN
-from tests.integration.state_models import try_histories
+from tests.integration.state_models import NUMBERS, one_of, try_histories
 
 FIELDS = ("source_id", "raw_hash", "status", "retry_count", "releases", "claimed_by", "claimed_at")
 
@@ -51,27 +43,44 @@ class Held(NamedTuple):
     claimed_by: str
 
 
+ENDS = ["store", "store", "fail", "fail", "give back", "renew"]
+ACTS = st.one_of(
+    st.tuples(st.just("claim"), RUNS, st.sampled_from([0, 0, 301])),
+    st.tuples(st.just("finish"), NUMBERS, st.sampled_from(ENDS)),
+    st.tuples(st.just("change"), st.sampled_from(CHANGES), SOURCE_IDS, RUNS),
+)
+
+
 class JobRecords(RuleBasedStateMachine):
     """Records beside the collection; by their ids."""
-
-    held: Bundle[Held] = Bundle("held")
 
     def __init__(self, db: Mongo) -> None:
         super().__init__()
         self.db = db
         self.now = NOON
         self.records: dict[str, Record] = {}
+        self.held: list[Held] = []
         self.made = 0
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(is_far=st.booleans())
+    def begin(self, is_far: bool) -> None:
+        """With two jobs, just fetched or persisted."""
         self.db[JOBS].delete_many({})
         for source_id in ("31", "32"):
             self.fetch(source_id, "first")
+        for _ in range(3 if is_far else 0):
+            self.claim(MINE, after=0)
+            for claim in self.held[-2:]:
+                self.store(claim, self.records[claim.job_id])
+
+    @rule(act=ACTS)
+    def step(self, act: tuple[Any, ...]) -> None:
+        """All acts are one rule: of several, Hypothesis leaves most out of most histories."""
+        name, *given = act
+        getattr(self, name)(*given)
 
     # What the source and people do, at any moment.
 
-    @rule(what=st.sampled_from(CHANGES), source_id=SOURCE_IDS, run=st.sampled_from([MINE, OTHER_RUN]))
     def change(self, what: str, source_id: str, run: str) -> None:
         """One row, what one run has left, what nobody has renewed, or all that failed."""
         acts: dict[str, Callable[[], None]] = {
@@ -112,8 +121,8 @@ class JobRecords(RuleBasedStateMachine):
             one.start_again()
 
     def release_dead(self, run: str | None) -> None:
-        """What a run holds that has ended, or what was not renewed for eleven minutes."""
-        self.now += timedelta(seconds=0 if run else 660)
+        """What a run holds that has ended, or what is not renewed, five minutes later."""
+        self.now += timedelta(seconds=0 if run else 301)
         ends = [
             one.release()
             for one in self.records.values()
@@ -126,24 +135,22 @@ class JobRecords(RuleBasedStateMachine):
 
     # What runs do.
 
-    @rule(target=held, claimed_by=RUNS, after=st.sampled_from([0, 0, 301]))
-    def claim(self, claimed_by: str, after: int) -> MultipleResults[Held]:
+    def claim(self, claimed_by: str, after: int) -> None:
         self.now += timedelta(seconds=after)
-        taken: list[Held] = []
         for frm, to in CLAIMS.items():
             jobs = job_store.claim(self.db, DAY, Status(frm), Status(to), claimed_by, self.now, 10)
             expected = {id_: one for id_, one in self.records.items() if one.status == frm}
             assert {job.id for job in jobs} == expected.keys()
-            taken += [Held(job.id, job.status, claimed_by) for job in jobs]
+            self.held += [Held(job.id, job.status, claimed_by) for job in jobs]
         for one in self.records.values():
             if one.status in CLAIMS:
                 one.be_claimed(claimed_by, self.now)
-        return multiple(*taken)
 
-    @rule(claim=held, how=st.sampled_from(["store", "store", "store", "fail", "give back", "renew"]))
-    def finish(self, claim: Held, how: str) -> None:
-        record = self.records.get(claim.job_id)
-        ours = record if record and record.is_held(claim.status, claim.claimed_by) else None
+    def finish(self, number: int, how: str) -> None:
+        if not self.held:
+            return
+        claim = one_of(self.held, number, self.held_by)
+        ours = self.held_by(claim)
         if how == "store":
             self.store(claim, ours)
         elif how == "fail":
@@ -152,6 +159,10 @@ class JobRecords(RuleBasedStateMachine):
             self.give_back(claim, ours)
         else:
             self.renew(claim)
+
+    def held_by(self, claim: Held) -> Record | None:
+        record = self.records.get(claim.job_id)
+        return record if record and record.is_held(claim.status, claim.claimed_by) else None
 
     def store(self, claim: Held, ours: Record | None) -> None:
         self.made += 1

@@ -6,19 +6,11 @@ never; an end may show any lease or pick there ever was.
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    MultipleResults,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from assets.recommendations import erasure_store, queue_store, trigger_store, visit_store
 from assets.recommendations.models import DueTrigger, GenerationType, QueueItem
@@ -26,7 +18,7 @@ from assets.recommendations.queue_store import Returned
 from assets.recommendations.trigger_check import finalised
 from tests.integration.recommendations.factories import a_set
 from tests.integration.recommendations.queue_model import LEASE, Item, Members
-from tests.integration.state_models import Clock, try_histories
+from tests.integration.state_models import NUMBERS, Clock, one_of, try_histories
 
 TABLES = "rec.visit_trigger, rec.queue_item, rec.recommended_product, rec.member_opt_out"
 TRIGGERS = (
@@ -45,8 +37,8 @@ FROM rec.recommended_product GROUP BY 1, 2, 3
 MEMBERS = st.integers(1, 2)
 RUNS = st.sampled_from(["run-1", "run-2"])
 HOUR = 3_600
-SECONDS = st.sampled_from([0, 0, 301, HOUR + 60, 3 * HOUR, 170 * HOUR])
-CHANGES = ["visit", "visit", "opt out", "opt in", "erase", "requeue", "requeue", "run ends"]
+SECONDS = st.sampled_from([0, 0, 0, 301, 301, HOUR + 60, HOUR + 60, 3 * HOUR, 170 * HOUR])
+CHANGES = ["visit", "visit", "opt out", "opt out", "opt in", "erase", "requeue", "requeue", "run ends"]
 
 
 class Leased(NamedTuple):
@@ -63,15 +55,25 @@ class Picked(NamedTuple):
     item: QueueItem
 
 
+ACTS = st.one_of(
+    st.tuples(st.just("take"), RUNS, SECONDS, st.sampled_from(["", "visit", "erase", "late", "late"])),
+    st.tuples(
+        st.just("finish"),
+        NUMBERS,
+        st.sampled_from(["profiled", "everybody's", "everybody's", "fail", "renew", "renew"]),
+    ),
+    st.tuples(st.just("change"), st.sampled_from(CHANGES), MEMBERS, RUNS),
+)
+
+
 class Queue(RuleBasedStateMachine):
     """Members beside the tables of `rec`; one session of the application and people, and one of each run."""
-
-    taken: Bundle[Leased | Picked] = Bundle("taken")
 
     def __init__(self, sessions: dict[str, psycopg.Connection], clock: Clock) -> None:
         super().__init__()
         self.sessions, self.core, self.clock = sessions, sessions["core"], clock
         self.members = Members()
+        self.taken: list[Leased | Picked] = []
 
     @initialize(is_queued=st.booleans())
     def begin(self, is_queued: bool) -> None:
@@ -89,9 +91,14 @@ class Queue(RuleBasedStateMachine):
     def now(self) -> datetime:
         return self.clock.now
 
+    @rule(act=ACTS)
+    def step(self, act: tuple[Any, ...]) -> None:
+        """All acts are one rule: of several, Hypothesis leaves most out of most histories."""
+        name, *given = act
+        getattr(self, name)(*given)
+
     # What the application and people do, at any moment.
 
-    @rule(what=st.sampled_from(CHANGES), member_id=MEMBERS, run_id=RUNS)
     def change(self, what: str, member_id: int, run_id: str) -> None:
         """One member, what one run has left, or all failed items."""
         acts: dict[str, Callable[[], None]] = {
@@ -128,10 +135,7 @@ class Queue(RuleBasedStateMachine):
 
     # What runs do.
 
-    @rule(
-        target=taken, run_id=RUNS, after=SECONDS, between=st.sampled_from(["", "", "visit", "erase", "late"])
-    )
-    def take(self, run_id: str, after: int, between: str) -> MultipleResults[Leased | Picked]:
+    def take(self, run_id: str, after: int, between: str) -> None:
         """What a run finds so many seconds later: triggers, which it queues now or late, and items."""
         self.clock.move(after)
         leases = self.lease(run_id)
@@ -141,7 +145,7 @@ class Queue(RuleBasedStateMachine):
             if between != "late":
                 self.queue(lease)
         self.return_dead(run_id)
-        return multiple(*leases, *self.pick(run_id))
+        self.taken += [*(leases if between == "late" else []), *self.pick(run_id)]
 
     def lease(self, run_id: str) -> list[Leased]:
         expected = {id_ for id_, one in self.members.triggers.items() if one.is_due(self.now)}
@@ -181,8 +185,10 @@ class Queue(RuleBasedStateMachine):
             one.status, one.claimed_by, one.lease_until = "RUNNING", run_id, self.now + LEASE
         return [Picked(run_id, one) for one in items]
 
-    @rule(taken=taken, how=st.sampled_from(["profiled", "everybody's", "fail", "renew"]))
-    def finish(self, taken: Leased | Picked, how: str) -> None:
+    def finish(self, number: int, how: str) -> None:
+        if not self.taken:
+            return
+        taken = one_of(self.taken, number, self.is_held)
         if isinstance(taken, Leased):
             self.queue(taken)
         elif how == "fail":
@@ -191,6 +197,11 @@ class Queue(RuleBasedStateMachine):
             self.renew(*taken)
         else:
             self.succeed(*taken, GenerationType.G2 if how == "profiled" else GenerationType.G0)
+
+    def is_held(self, taken: Leased | Picked) -> bool:
+        if isinstance(taken, Leased):
+            return self.members.is_held(taken.due)
+        return self.members.held_by(taken.item, taken.run_id) is not None
 
     def succeed(self, run_id: str, item: QueueItem, kind: GenerationType) -> None:
         known = self.members.held_by(item, run_id)
