@@ -31,7 +31,7 @@ from resources.errors import ServiceNotConfigured, ServiceUnavailable
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
     from mypy_boto3_s3.client import S3Client
-    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
+    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
 
 __all__ = [
     "Bucket",
@@ -133,7 +133,7 @@ class Bucket:
 
         Objects that lie directly below `prefix` are no folders.
         """
-        with _of_listing():
+        with translated():
             return [
                 _text(common["Prefix"])
                 for page in self._pages(Prefix=prefix, Delimiter="/")
@@ -146,12 +146,9 @@ class Bucket:
         A page of up to 1,000 is asked for when its first object is: who stops early asks no further.
         """
         for page in self._pages(Prefix=prefix, **({"StartAfter": start_after} if start_after else {})):
-            for found in page.get("Contents", []):
-                with _of_listing():
-                    modified = found["LastModified"].astimezone(UTC)
-                    etag = _text(found["ETag"]).strip('"')
-                    stored = StoredObject(_text(found["Key"]), etag, found["Size"], modified)
-                yield stored
+            with translated():
+                found = [_stored(one) for one in page.get("Contents", [])]
+            yield from found
 
     @contextmanager
     def read(self, key: str, etag: str) -> Iterator[BinaryIO]:
@@ -240,13 +237,10 @@ class _ObjectStream(io.RawIOBase):
         super().close()
 
 
-@contextmanager
-def _of_listing() -> Iterator[None]:
-    """For an entry that lacks what every one has, or has something else in its place."""
-    try:
-        yield
-    except (LookupError, TypeError, OverflowError):
-        raise unreadable() from None
+def _stored(entry: "ObjectTypeDef") -> StoredObject:
+    """Within `translated`, to which an entry that lacks something is no listing."""
+    modified = entry["LastModified"].astimezone(UTC)
+    return StoredObject(_text(entry["Key"]), _text(entry["ETag"]).strip('"'), entry["Size"], modified)
 
 
 def _text(value: object) -> str:
