@@ -131,6 +131,16 @@ class BatchApi:
         """The file is gone afterwards, also if it was before."""
         self._unless_unknown(lambda: self._client.files.delete(file_id))
 
+    def delete_left(self, file: str, since: datetime) -> bool:
+        """Deletes a file by its id, or an input file by its name (….jsonl) where nobody knows the id.
+
+        False where no file of that name was uploaded since some minutes before `since` (aware).
+        """
+        found = self.files_named(file, since) if file.endswith(".jsonl") else [file]
+        for file_id in found:
+            self.delete_file(file_id)
+        return bool(found)
+
     def cancel(self, batch_id: str) -> BatchState | None:
         """The batch, cancelling or over already; None if the API does not know it."""
         try:

@@ -118,11 +118,9 @@ class BatchRun:
         """Deletes files at the provider that nobody needs. A failure is logged: no work waits for it."""
         for plan, file, since, may_come in batch_store.files_left(self.connection):
             try:
-                found = self.api.files_named(file, since) if file.endswith(".jsonl") else [file]
-                for one in found:
-                    self.api.delete_file(one)
+                is_gone = self.api.delete_left(file, since)
             except ApiFailure as failure:
                 log.warning("a batch file is not deleted yet: %s", failure.code)
                 return
-            if found or not may_come:
+            if is_gone or not may_come:
                 batch_store.file_deleted(self.connection, plan, file)

@@ -135,13 +135,11 @@ def delete_left_files(run: BatchContext, intent_id: str | None = None) -> None:
         if intent_id not in (None, intent):
             continue
         try:
-            found = run.api.files_named(file, since) if file.endswith(".jsonl") else [file]
-            for one in found:
-                run.api.delete_file(one)
+            is_gone = run.api.delete_left(file, since)
         except ApiFailure as failure:
             log.warning("a batch file is not deleted yet: %s", failure.code)
             return
-        if found or not may_come:
+        if is_gone or not may_come:
             batch_queue_store.file_deleted(run.db, intent, file)
 
 
