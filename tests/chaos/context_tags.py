@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 from assets.context_tags import request_store
@@ -22,7 +21,7 @@ from assets.context_tags.paid_calls import PaidEmbeddings, PaidJudge
 from assets.context_tags.request_text import MOST_CHARACTERS, keyed_hash
 from resources.alerts import AlertResource
 from resources.model_gate import ModelGate
-from tests.chaos import openai_faults
+from tests.chaos import database, openai_faults
 from tests.chaos.services import Addresses, Service, stand_in
 from tests.chaos.storm import Calls
 from tests.integration.context_tags.killed_run import import_all
@@ -108,10 +107,6 @@ _IN_ORDER = """
 SELECT context_id, stage, status, run, lag(status) OVER writes AS before, lag(run) OVER writes AS run_before
 FROM noted WINDOW writes AS (PARTITION BY context_id, stage ORDER BY id)
 """
-_MONEY = """
-SELECT coalesce(sum(spent_usd), 0)::float AS spent, coalesce(sum(reserved_usd), 0)::float AS reserved
-FROM granary.spending_day
-"""
 
 
 class ContextTags:
@@ -141,8 +136,7 @@ class ContextTags:
         stand_in(self._at.openai).post("latency", seconds=ANSWERS_AFTER_SECONDS)
 
     def calm(self) -> None:
-        self._faults += openai_faults.applied(stand_in(self._at.openai))
-        stand_in(self._at.openai).clear_faults()
+        self._faults += openai_faults.disarm(stand_in(self._at.openai))
         stand_in(self._at.openai).post("latency", seconds=0)
         self._seed = None
 
@@ -273,12 +267,8 @@ class ContextTags:
 
     def _wrong_calls(self) -> Iterator[str]:
         """Charged is booked or still reserved; no judgement was paid again but for one that was lost."""
+        yield from database.wrong_money(self._at.database_url, self._at.openai)
         ledger = stand_in(self._at.openai).get("ledger")["entries"]
-        charged = sum(entry["cost_usd"] for entry in ledger)
-        (money,) = self._rows(_MONEY)
-        spent, reserved = money["spent"], money["reserved"]
-        if spent > charged + 1e-6 or spent + reserved < charged - 1e-6:
-            yield f"booked {spent:.6f} USD and reserved {reserved:.6f}, charged {charged:.6f}"
         paid = sum(one["endpoint"] == "chat/completions" and one["status"] == 200 for one in ledger)
         written = Counter((row["stage"], row["status"]) for row in self._rows(_IN_ORDER))
         stored = written["keyword_status", "COMPLETED"]
@@ -339,11 +329,7 @@ class ContextTags:
             yield connection
 
     def _rows(self, query: str, *parameters: object) -> list[dict[str, Any]]:
-        with (
-            psycopg.connect(self._at.database_url, autocommit=True) as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            return cursor.execute(query.encode(), parameters or None).fetchall()
+        return database.rows(self._at.database_url, query, parameters or None)
 
 
 def _user_of(id_: int) -> int:

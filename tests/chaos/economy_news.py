@@ -14,7 +14,6 @@ import httpx
 import openai  # noqa: F401  before the forks, once for all
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from assets.economy_news import job_store, repair_store, result_kinds, summary
 from assets.economy_news.article_source import NaverPages
@@ -27,8 +26,8 @@ from resources.alerts import AlertResource
 from resources.batches import BatchApi, BatchResource
 from resources.chat import ChatResource
 from resources.polite_site import SiteResource
-from tests.chaos import openai_faults
-from tests.chaos.services import Addresses, Service, stand_in
+from tests.chaos import database, openai_faults
+from tests.chaos.services import Addresses, Service, fired, stand_in
 from tests.chaos.storm import Calls
 from tests.integration.fatal_calls import at_step
 
@@ -189,7 +188,7 @@ class EconomyNews:
             *self._wrong_articles(),
             *self._wrong_jobs(),
             *self._wrong_batches(),
-            *self._wrong_money(),
+            *database.wrong_money(self._at.database_url, self._at.openai),
         ]
 
     def items(self) -> int:
@@ -203,7 +202,7 @@ class EconomyNews:
         read = Counter(
             page["path"] for page in pages if page["status"] == 200 and "/article/" in page["path"]
         )
-        faults = self._faults + openai_faults.applied(openai_api) + _fired(site.get("faults"))
+        faults = self._faults + openai_faults.applied(openai_api) + fired(site.get("faults"))
         repeated = self._answered_twice(entries) + sum(number - 1 for number in read.values())
         asked = sum(one["custom_id"] is None for one in entries)
         return Calls(asked + len(pages), faults, repeated)
@@ -309,18 +308,6 @@ class EconomyNews:
         files = httpx.get(f"{self._at.openai}/v1/files", headers=headers, timeout=30).json()["data"]
         return mistakes + [f"file {one['filename']} is left at the provider" for one in files]
 
-    def _wrong_money(self) -> list[str]:
-        """Settled is at most what was charged; what was charged is settled, or still reserved."""
-        charged = float(stand_in(self._at.openai).get("ledger/totals")["cost_usd"])
-        (row,) = self._rows(
-            "SELECT coalesce(sum(spent_usd), 0)::float AS spent, coalesce(sum(reserved_usd), 0)::float AS "
-            "reserved FROM granary.spending_day"
-        )
-        spent, reserved = row["spent"], row["reserved"]
-        if spent > charged + 1e-6 or spent + reserved < charged - 1e-6:
-            return [f"booked {spent:.6f} USD and reserved {reserved:.6f}, charged {charged:.6f}"]
-        return []
-
     def _site(self, within_ms: int) -> SiteResource:
         return SiteResource(
             base_url=self._at.naver_site,
@@ -339,8 +326,7 @@ class EconomyNews:
     def _arm_faults(self, number: int) -> None:
         """Anew for each run, since the same request meets the same fault; none once it is calm."""
         api, site = stand_in(self._at.openai), stand_in(self._at.naver_site)
-        self._faults += openai_faults.applied(api) + _fired(site.get("faults"))
-        api.clear_faults()
+        self._faults += openai_faults.disarm(api) + fired(site.get("faults"))
         site.clear_faults()
         if self._seed is None:
             return
@@ -392,16 +378,7 @@ class EconomyNews:
         return {f"{row['oid']}/{row['aid']}" for row in self._rows("SELECT oid, aid FROM news.article")}
 
     def _rows(self, query: str | sql.Composed, *parameters: object) -> list[dict[str, Any]]:
-        with (
-            psycopg.connect(self._at.database_url, autocommit=True) as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            asked = query if isinstance(query, sql.Composed) else query.encode()
-            return cursor.execute(asked, parameters).fetchall()
-
-
-def _fired(faults: Iterable[dict[str, Any]]) -> int:
-    return sum(int(one["fired"]) for one in faults)
+        return database.rows(self._at.database_url, query, parameters)
 
 
 SCENE = EconomyNews

@@ -28,10 +28,16 @@ def arm(api: StandIn, seed: object, **filters: Any) -> int:
 
     The same request meets the same fault until then, so a scene does this before each run.
     """
-    before = applied(api)
-    api.clear_faults()
+    before = disarm(api)
     for number, (share, fault) in enumerate((*_FAULTS, *_OF_BATCHES)):
         api.fault(share=share, seed=f"{seed}/{number}", **fault, **filters)
+    return before
+
+
+def disarm(api: StandIn) -> int:
+    """No more faults; how many answers were one since they were armed."""
+    before = applied(api)
+    api.clear_faults()
     return before
 
 

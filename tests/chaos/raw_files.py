@@ -19,7 +19,6 @@ from weakref import finalize
 
 import boto3
 import psycopg
-from psycopg.rows import dict_row
 
 from assets.raw_files import attempts, front_page_fetching, front_page_store, partition_store
 from assets.raw_files.file_processing import process_files
@@ -32,6 +31,7 @@ from orchestration.partitions import raw_key
 from resources.alerts import AlertResource
 from resources.bucket import Bucket, BucketResource, _session
 from resources.errors import ServiceUnavailable
+from tests.chaos import database
 from tests.chaos.services import Addresses, Service
 from tests.chaos.storm import Calls
 from tests.chaos.stormy_bucket import StormyBucket
@@ -338,11 +338,7 @@ class RawFiles:
         return _store(self._address)
 
     def _rows(self, query: str, **parameters: object) -> list[dict[str, Any]]:
-        with (
-            psycopg.connect(self._at.database_url, autocommit=True) as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            return cursor.execute(query.encode(), parameters or None).fetchall()
+        return database.rows(self._at.database_url, query, parameters or None)
 
 
 @cache

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
+from psycopg import sql
 from psycopg_pool import ConnectionPool
 
 from assets.recommendations import product_store, queue_store, rank, trigger_store, visit_store
@@ -26,13 +26,20 @@ from resources.alerts import AlertResource
 from resources.api_failure import RETRY, ApiFailure
 from resources.embeddings import EmbeddingResource
 from resources.model_gate import ModelGate
-from tests.chaos import openai_faults
+from tests.chaos import database, openai_faults
 from tests.chaos.services import Addresses, Service, stand_in
 from tests.chaos.storm import Calls
 from tests.integration.context_tags.killed_run import import_all
 from tests.integration.context_tags.paid_runs import embedding_resource
 from tests.integration.fatal_calls import at_step
-from tests.integration.recommendations.factories import HOUR, MINUTE, PROFILE, a_product, an_event
+from tests.integration.recommendations.factories import (
+    HOUR,
+    MINUTE,
+    PROFILE,
+    TABLES_OF_MEMBERS,
+    a_product,
+    an_event,
+)
 
 import_all()
 
@@ -52,16 +59,6 @@ AT_ONCE = 4
 ANSWERS_WITHIN_MS = 3_000
 RANKS_FOR_SECONDS = 0.4
 OF_DEAD_RUNS = ("run_ended", "lease_lost")
-# What is kept of a member anywhere.
-TABLES = (
-    "member_visit",
-    "visit_trigger",
-    "queue_item",
-    "recommended_product",
-    "member_event",
-    "member_opt_out",
-)
-
 # Whoever changes an item, and which trigger was leased by whom: neither row says it by itself.
 AUDIT = """
 CREATE TABLE noted
@@ -102,10 +99,6 @@ SELECT member_id, array_agg(product_id ORDER BY rank) AS products, array_agg(ran
 FROM rec.recommended_product GROUP BY member_id
 """
 _FAILED = "SELECT id FROM rec.queue_item WHERE status = 'FAILED'"
-_MONEY = """
-SELECT coalesce(sum(spent_usd), 0)::float AS spent, coalesce(sum(reserved_usd), 0)::float AS reserved
-FROM granary.spending_day
-"""
 
 
 class Recommendations:
@@ -136,8 +129,7 @@ class Recommendations:
         self._seed = seed
 
     def calm(self) -> None:
-        self._faults += openai_faults.applied(stand_in(self._at.openai))
-        stand_in(self._at.openai).clear_faults()
+        self._faults += openai_faults.disarm(stand_in(self._at.openai))
         self._seed = None
 
     def add_work(self, number: int) -> None:
@@ -218,7 +210,7 @@ class Recommendations:
             *self._wrong_sets(),
             *self._wrong_writes(),
             *self._wrong_members(),
-            *self._wrong_calls(),
+            *database.wrong_money(self._at.database_url, self._at.openai),
         ]
 
     def items(self) -> int:
@@ -278,18 +270,10 @@ class Recommendations:
                 yield f"{what}: {row['error']}"
 
     def _wrong_members(self) -> Iterator[str]:
-        for table in TABLES:
-            rows = self._rows(f"SELECT DISTINCT member_id AS id FROM rec.{table}")  # noqa: S608
-            for member in {row["id"] for row in rows} & self._erased:
+        for table in TABLES_OF_MEMBERS:
+            query = sql.SQL("SELECT DISTINCT member_id AS id FROM rec.{}").format(sql.Identifier(table))
+            for member in {row["id"] for row in self._rows(query)} & self._erased:
                 yield f"member {member} is in rec.{table} again after being erased"
-
-    def _wrong_calls(self) -> Iterator[str]:
-        """What was charged is booked, or still reserved."""
-        charged = stand_in(self._at.openai).get("ledger/totals")["cost_usd"]
-        (money,) = self._rows(_MONEY)
-        spent, reserved = money["spent"], money["reserved"]
-        if spent > charged + 1e-6 or spent + reserved < charged - 1e-6:
-            yield f"booked {spent:.6f} USD and reserved {reserved:.6f}, charged {charged:.6f}"
 
     def _who_comes_back(self, now: datetime, draw: random.Random) -> list[int]:
         """Somebody whose last visit was long enough ago to be another one."""
@@ -332,12 +316,8 @@ class Recommendations:
     def _embeddings(self, timeout_ms: int = ANSWERS_WITHIN_MS) -> EmbeddingResource:
         return embedding_resource(self._at.openai, timeout_ms=timeout_ms)
 
-    def _rows(self, query: str, **parameters: object) -> list[dict[str, Any]]:
-        with (
-            psycopg.connect(self._at.database_url, autocommit=True) as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            return cursor.execute(query.encode(), parameters or None).fetchall()
+    def _rows(self, query: str | sql.Composed, **parameters: object) -> list[dict[str, Any]]:
+        return database.rows(self._at.database_url, query, parameters or None)
 
 
 def _unhurried(catalogue: Catalogue, member: MemberHistory, now: datetime, size: int) -> list[Ranked]:

@@ -1,12 +1,12 @@
 """The services of one storm, on free ports with their files in one folder; stopped when it is over."""
 
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import psycopg
 
@@ -40,6 +40,11 @@ class Addresses:
 def stand_in(url: str) -> StandIn:
     """Steers the stand-in at that address; for the supervisor, not for runs."""
     return StandIn(url)
+
+
+def fired(faults: Iterable[Mapping[str, Any]]) -> int:
+    """How many answers of a site or source were faults, by its own list of them."""
+    return sum(int(one["fired"]) for one in faults)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ death of a run to the final state of what it had in hand. Waits for ticks and al
 it; how long Dagster takes to see that a run is dead is not: here it is told at once.
 """
 
-import math
 import os
 import random
 import signal
@@ -24,6 +23,7 @@ from typing import Protocol
 
 import psycopg
 
+from benchmarks.rounds import percentile
 from local_stack.postgres import EmbeddedPostgres
 from resources.errors import ServiceUnavailable
 from tests.chaos.clock import Clock
@@ -126,9 +126,7 @@ class Report:
 
     def p95(self) -> dict[str, float]:
         """By kind of item; empty where no killed run had anything in hand."""
-        return {
-            kind: sorted(took)[math.ceil(0.95 * len(took)) - 1] for kind, took in sorted(self.took.items())
-        }
+        return {kind: percentile(took, 95) for kind, took in sorted(self.took.items())}
 
 
 @dataclass

@@ -16,6 +16,15 @@ HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 PROFILE = "openai-text-embedding-3-small-1536-cosine-v1"
 TOKEN = "00000000-0000-4000-8000-000000000001"
+TABLES_OF_MEMBERS = (
+    "member_visit",
+    "visit_trigger",
+    "queue_item",
+    "recommended_product",
+    "member_event",
+    "member_opt_out",
+)
+"""Where anything of a member is kept."""
 
 
 def at(moment: datetime) -> str:

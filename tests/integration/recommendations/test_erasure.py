@@ -21,6 +21,7 @@ from tests.integration.recommendations.factories import (
     HOUR,
     NOON,
     PROFILE,
+    TABLES_OF_MEMBERS,
     Connect,
     a_product,
     a_set,
@@ -36,14 +37,6 @@ from tests.integration.recommendations.factories import (
 )
 from tests.integration.recommendations.races import waiting_for
 
-TABLES = (
-    "member_visit",
-    "visit_trigger",
-    "queue_item",
-    "recommended_product",
-    "member_event",
-    "member_opt_out",
-)
 G2 = GenerationType.G2
 
 
@@ -63,7 +56,7 @@ def everything_of(connection: psycopg.Connection, member_id: int) -> None:
 def rows_of(connection: psycopg.Connection, member_id: int) -> dict[str, list[dict[str, Any]]]:
     return {
         table: rows(connection, f"SELECT * FROM rec.{table} WHERE member_id = %(id)s", id=member_id)  # noqa: S608
-        for table in TABLES
+        for table in TABLES_OF_MEMBERS
     }
 
 
@@ -90,7 +83,7 @@ def test_every_table_with_members_is_cleared(noon: psycopg.Connection) -> None:
         "SELECT table_name FROM information_schema.columns"
         " WHERE table_schema = 'rec' AND column_name = 'member_id'",
     )
-    assert {row["table_name"] for row in found} == set(TABLES)
+    assert {row["table_name"] for row in found} == set(TABLES_OF_MEMBERS)
 
 
 def test_a_run_that_ranks_an_erased_member_stores_nothing(
