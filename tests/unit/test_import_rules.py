@@ -6,19 +6,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-OURS = (
-    "orchestration",
-    "assets",
-    "resources",
-    "sensors",
-    "api",
-    "operations",
-    "migrations",
-    "local_stack",
-    "benchmarks",
-    "tests",
-)
+from tests.unit.project_modules import PRODUCTION, ROOT, modules, relative
+
+OURS = (*PRODUCTION, "migrations", "local_stack", "benchmarks", "tests")
 PIPELINES = sorted(folder.name for folder in (ROOT / "assets").iterdir() if (folder / "assets.py").exists())
 
 LEAVES = {"orchestration.partitions", "orchestration.policies", "orchestration.failures"}
@@ -93,10 +83,6 @@ OPERATIONS_FACING_DAGSTER = {"jobs.py", "instance_facts.py", "run_purge.py"}
 ASKED_BY_THE_DOOR = ("request_text.py", "search.py", "resuming.py")
 
 
-def modules(folder: str) -> list[Path]:
-    return sorted(path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
-
-
 def imported(path: Path) -> Iterator[str]:
     """Every module that the file names in an import, at its top or inside a function."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -120,10 +106,6 @@ def refused(path: Path, *allowed: str) -> set[str]:
         for name in of_ours(path)
         if not any(name == one or name.startswith(f"{one}.") for one in prefixes)
     }
-
-
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("path", modules("assets"), ids=relative)

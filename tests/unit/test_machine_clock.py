@@ -6,12 +6,11 @@ here with the reason why it may. Durations (`time.monotonic`) are another matter
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("orchestration", "assets", "resources", "sensors", "api", "operations")
+from tests.unit.project_modules import PRODUCTION, modules, relative
+
 CLOCKS = {
     "datetime": {"now", "utcnow", "today"},
     "date": {"today"},
@@ -46,12 +45,7 @@ def readings(source: str) -> Iterator[str]:
 
 
 def test_no_other_module_reads_this_machines_clock() -> None:
-    found = {
-        path.relative_to(ROOT).as_posix()
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob("*.py")
-        if list(readings(path.read_text("utf-8")))
-    }
+    found = {relative(path) for path in modules(*PRODUCTION) if list(readings(path.read_text("utf-8")))}
     assert found == set(MAY)
     assert not [name for name in MAY if name.startswith("assets/")]
 

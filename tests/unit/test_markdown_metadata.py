@@ -1,10 +1,9 @@
 """Markdown in metadata holds no markup from outside: who writes any, and what escapes its texts."""
 
 import ast
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("orchestration", "assets", "resources", "sensors", "operations")
+from tests.unit.project_modules import PRODUCTION, modules, relative
+
 WRITES_MARKDOWN = {
     "assets/economy_news/checks.py": "ids and numbers alone",
     "assets/economy_news/partition_metadata.py": "ids, kinds, statuses and codes alone",
@@ -23,12 +22,7 @@ def writes_markdown(source: str) -> bool:
 
 
 def test_only_the_modules_named_here_write_markdown() -> None:
-    found = {
-        path.relative_to(ROOT).as_posix()
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob("*.py")
-        if writes_markdown(path.read_text("utf-8"))
-    }
+    found = {relative(path) for path in modules(*PRODUCTION) if writes_markdown(path.read_text("utf-8"))}
     assert found == set(WRITES_MARKDOWN)
 
 

@@ -14,18 +14,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (
-    "orchestration",
-    "assets",
-    "resources",
-    "sensors",
-    "api",
-    "operations",
-    "migrations",
-    "local_stack",
-)
-MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+from tests.unit.project_modules import PRODUCTION, ROOT, modules, relative
+
+MODULES = modules(*PRODUCTION, "migrations", "local_stack")
 
 TAKES_SQL = {"execute", "executemany", "copy", "SQL", "text"}
 KEEPS_TEXT = {"encode", "strip", "lstrip", "rstrip"}
@@ -98,7 +89,7 @@ def put_together(source: str) -> Iterator[str]:
             yield ast.unparse(node)[:100]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("path", MODULES, ids=relative)
 def test_no_statement_is_put_together_from_texts(path: Path) -> None:
     source = path.read_text("utf-8")
     assert list(put_together(source)) == []

@@ -6,14 +6,11 @@ pipeline with such addresses to more.
 """
 
 import ast
-from pathlib import Path
 
 import pytest
 
+from tests.unit.project_modules import PRODUCTION, ROOT, modules, relative
 from tests.unit.raw_files.test_no_other_way_out import HARMLESS, WAYS_OUT, imported, is_within
-
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("orchestration", "assets", "resources", "sensors", "api", "operations")
 
 # Open no connection by themselves here, or only to MONGODB_URI (see `test_import_rules.py`).
 NOT_HERE = {"asyncio", "os", "pymongo", "uvicorn"}
@@ -55,14 +52,6 @@ ASKS_THE_WEB = {
 OF_THE_WEB = {"guarded_connection", "guarded_fetch", "polite_site", "recipe_api", "public_addresses"}
 
 
-def modules(folder: str) -> list[Path]:
-    return sorted((ROOT / folder).rglob("*.py"))
-
-
-def relative(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
 def ways_out(source: str) -> set[str]:
     """The ways to the network that a module names, and what could load one by its name."""
     tree = ast.parse(source)
@@ -72,7 +61,7 @@ def ways_out(source: str) -> set[str]:
     return found | (used & LOADERS)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", PRODUCTION)
 def test_only_the_modules_named_here_reach_the_network(folder: str) -> None:
     found = {relative(path): ways_out(path.read_text("utf-8")) for path in modules(folder)}
     allowed = {name: ways for name, (_, ways) in GOES_TO.items() if name.startswith(f"{folder}/")}

@@ -33,8 +33,6 @@ LEDGER = "SELECT key, etag, status, attempts, sha256, run_id, marked_etag FROM r
 KEYS = st.sampled_from([raw_path(1), raw_path(2)])
 RUNS = st.sampled_from(["run-1", "run-2"])
 CHANGES = ["upload", "upload", "take away", "mark", "force", "look", "look", "look"]
-
-
 ACTS = st.one_of(
     st.tuples(st.just("run"), RUNS, st.sampled_from(["go on", "go on", "go on", "die", "die at the marker"])),
     st.tuples(st.just("change"), st.sampled_from(CHANGES), KEYS, st.sampled_from(list(BODIES))),
