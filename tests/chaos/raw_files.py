@@ -40,7 +40,7 @@ from tests.integration.economy_news.enriching import RecordedAlerts
 from tests.integration.fatal_calls import at_step
 from tests.integration.raw_files.killed_run import import_all
 from tests.integration.raw_files.outcomes import front_pages_asked
-from tests.integration.raw_files.random_kills import DOMAINS
+from tests.integration.raw_files.random_kills import DOMAINS, NOTE_STORED_VERSIONS
 from tests.integration.raw_files.random_kills import STEPS as STEPS_AT_FILES
 from tests.integration.raw_files.raw_runs import DAY, Store, document, raw_path
 from tests.integration.raw_files.work_runs import CLAIMED_AT_ONCE, LEASE_SECONDS, TICK, a_fetcher
@@ -65,13 +65,8 @@ RUN_SECONDS = 1_860
 DAYS_BEFORE_ANEW = 7
 ENVIRONMENT = "tests"
 
-# Every version that is stored, and by whom a partition is begun and ended.
-AUDIT = """
-CREATE TABLE stored (key text, etag text);
-CREATE FUNCTION note_stored() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN INSERT INTO stored VALUES (new.key, new.etag); RETURN new; END $$;
-CREATE TRIGGER note_stored AFTER UPDATE OF status ON raw.file FOR EACH ROW
-    WHEN (old.status <> 'PROCESSED' AND new.status = 'PROCESSED') EXECUTE FUNCTION note_stored();
+# By whom a partition is begun and ended.
+NOTE_PARTITIONS = """
 CREATE TABLE noted (id bigserial, source text, status text, run_id text, run text);
 CREATE FUNCTION note_partition() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO noted (source, status, run_id, run)
@@ -123,7 +118,8 @@ class RawFiles:
         self._gone: set[str] = set()
         self._ended_badly = 0
         with psycopg.connect(at.database_url, autocommit=True) as connection:
-            connection.execute(AUDIT)
+            connection.execute(NOTE_STORED_VERSIONS)
+            connection.execute(NOTE_PARTITIONS)
         for source in SOURCES:
             self._upload(raw_path(1, source), DOMAINS[:3])
 

@@ -12,7 +12,7 @@ from assets.raw_files import front_page_store
 from resources.bucket import Bucket
 from tests.integration.raw_files.killed_run import until_dead_runs_are_gone
 from tests.integration.raw_files.outcomes import assert_all_is_right, files_stored, front_pages_asked
-from tests.integration.raw_files.random_kills import DOMAINS
+from tests.integration.raw_files.random_kills import DOMAINS, NOTE_STORED_VERSIONS
 from tests.integration.raw_files.raw_runs import Store, document, raw_path
 from tests.integration.raw_files.work_runs import CLAIMED_AT_ONCE, whole_run
 
@@ -22,14 +22,6 @@ FILES = {
     for source in ("kr/news", "kr/sports")
     for number in range(1, 9)
 }
-# Every version that was stored leaves a row, in the transaction that stores it.
-AUDIT = """
-CREATE TABLE stored (key text, etag text);
-CREATE FUNCTION note_stored() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN INSERT INTO stored VALUES (new.key, new.etag); RETURN new; END $$;
-CREATE TRIGGER note_stored AFTER UPDATE OF status ON raw.file FOR EACH ROW
-    WHEN (old.status <> 'PROCESSED' AND new.status = 'PROCESSED') EXECUTE FUNCTION note_stored();
-"""
 
 
 def test_after_random_kills_nothing_is_lost_or_stored_twice(
@@ -37,7 +29,7 @@ def test_after_random_kills_nothing_is_lost_or_stored_twice(
 ) -> None:
     for key, domains in FILES.items():
         store.put(key, document(*domains))
-    connection.execute(AUDIT)
+    connection.execute(NOTE_STORED_VERSIONS)
     asked_before = front_pages_asked(sites)
     services = {
         "database_url": database_url,

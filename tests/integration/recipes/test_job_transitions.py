@@ -8,6 +8,7 @@ import pytest
 from assets.recipes import job_store, repair_store
 from assets.recipes.job_store import JOBS
 from assets.recipes.statuses import Status
+from tests.integration.recipes.job_model import CLAIMS, FAILURES, RELEASES
 from tests.integration.recipes.job_records import (
     DAY,
     MINE,
@@ -22,13 +23,6 @@ from tests.integration.recipes.job_records import (
 Statement = Callable[[Mongo, list[str], str], object]
 
 # Spelled out here and not taken from the module: this is the contract.
-CLAIMS = {
-    "fetched": "parse_submitting",
-    "parse_submitted": "parse_retrieving",
-    "parse_retrieved": "persisting",
-    "persisted": "embed_submitting",
-    "embed_submitted": "embed_retrieving",
-}
 FINISHES = [
     ("parse_submitting", "parse_submitted"),
     ("parse_retrieving", "parse_retrieved"),
@@ -37,20 +31,6 @@ FINISHES = [
     ("embed_submitting", "embed_retrieved"),
     ("embed_retrieving", "embed_retrieved"),
 ]
-FAILURES = {
-    "parse_submitting": "fetched",
-    "parse_retrieving": "fetched",
-    "persisting": "parse_retrieved",
-    "embed_submitting": "persisted",
-    "embed_retrieving": "persisted",
-}
-RELEASES = {
-    "parse_submitting": "fetched",
-    "parse_retrieving": "parse_submitted",
-    "persisting": "parse_retrieved",
-    "embed_submitting": "persisted",
-    "embed_retrieving": "embed_submitted",
-}
 
 
 def claiming(frm: str, to: str) -> Statement:
