@@ -138,8 +138,7 @@ class EmbeddedPostgres:
     def kill(self) -> None:
         """SIGKILL for the server and its backends, as a crash would."""
         if postmaster := self.postmaster():
-            for process in processes.tree(postmaster):
-                process.kill()
+            processes.kill_tree(postmaster)
         self._reap()
 
     def dsn(self, database: str = "postgres") -> str:

@@ -142,9 +142,14 @@ def stop(targets: Mapping[str, tuple[Identity, signal.Signals]], patience_second
         return
     for identity in identities:
         if process := identity.process():
-            for member in tree(process):
-                _signal(member, signal.SIGKILL)
+            kill_tree(process)
     wait_until_gone(identities, patience_seconds)
+
+
+def kill_tree(process: psutil.Process) -> None:
+    """SIGKILL for the process and its descendants; those that end by themselves meanwhile are no error."""
+    for member in tree(process):
+        _signal(member, signal.SIGKILL)
 
 
 def wait_until_gone(identities: Sequence[Identity], seconds: float) -> bool:

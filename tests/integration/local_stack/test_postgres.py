@@ -82,6 +82,22 @@ def test_committed_rows_survive_kill_9(tmp_path: Path) -> None:
         server.remove()
 
 
+def test_a_backend_that_ends_while_the_server_is_being_killed_is_no_error(
+    server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.start()
+    members = processes.tree
+
+    def with_one_that_left(process: psutil.Process) -> list[psutil.Process]:
+        leaving = psutil.Popen([sys.executable, "-c", ""])
+        leaving.wait()
+        return [leaving, *members(process)]
+
+    monkeypatch.setattr(processes, "tree", with_one_that_left)
+    server.kill()
+    assert server.postmaster() is None
+
+
 def test_it_starts_while_the_backends_of_a_killed_server_are_still_leaving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
