@@ -137,10 +137,13 @@ class Bench:
 
 
 def shipped_environment() -> dict[str, str]:
-    """The caller's environment without any setting of the project, and without Dagster's own."""
+    """The caller's environment without any setting of the project, and without Dagster's own.
+
+    Nor what keeps Python from keeping what it has compiled: every process would do that again.
+    """
     settings = re.findall(r"^#?([A-Z][A-Z0-9_]+)=", (PROJECT / ".env.example").read_text(), re.MULTILINE)
     ours = {*settings, "DATABASE_URL", "DAGSTER_PG_URL", "DAGSTER_HOME", "DAGSTER_FILES", MARK, DIGESTS}
-    foreign = ("PG", "DAGSTER_")
+    foreign = ("PG", "DAGSTER_", "PYTHONDONTWRITEBYTECODE")
     return {
         name: value for name, value in os.environ.items() if name not in ours and not name.startswith(foreign)
     }

@@ -105,17 +105,15 @@ class InstantBatches:
     def created_since(self, _: datetime) -> Iterator[BatchState]:
         return iter(self.states.values())
 
-    def files_named(self, name: str, _: datetime) -> list[str]:
-        return [name] if (self.folder / name).exists() else []
-
     def download_to(self, file_id: str, target: BinaryIO) -> bool:
         with self._at_work(), (self.folder / file_id).open("rb") as source:
             while chunk := source.read(1 << 16):
                 target.write(chunk)
         return True
 
-    def delete_file(self, file_id: str) -> None:
-        (self.folder / file_id).unlink(missing_ok=True)
+    def delete_left(self, file: str, _: datetime) -> bool:
+        (self.folder / file).unlink(missing_ok=True)
+        return True
 
 
 class InstantBatchResource(BatchResource):
