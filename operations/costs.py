@@ -83,7 +83,8 @@ class Costs:
             "",
             self._today(cap),
             *(
-                f"in {one.batches} open batches of {one.pipeline} ({one.model}, planned {one.day}): "
+                f"in {one.batches} open {'batch' if one.batches == 1 else 'batches'} of {one.pipeline} "
+                f"({one.model}, planned {one.day}): "
                 f"up to {usd(one.usd)} USD reserved"
                 for one in self.open_batches
             ),

@@ -45,7 +45,7 @@ def test_costs_are_what_was_settled_and_what_batches_have_reserved(
     told = capsys.readouterr().out
     assert "economy_news  gpt-4o-mini      2  1,000,000       0  100,000  0.2100" in told
     assert "0.2100 USD spent, 0.3750 reserved; the cap is 5.00 (DAILY_SPENDING_CAP_USD), 4.42 is left" in told
-    assert "in 1 open batches of recipes (gpt-4o-mini, planned " in told
+    assert "in 1 open batch of recipes (gpt-4o-mini, planned " in told
     assert main(["costs", "--days", "1", "--json"]) == 0
     program = json.loads(capsys.readouterr().out)
     assert program["spent_today_usd"] == "0.21000000"
