@@ -74,8 +74,8 @@ audit: .venv/.installed ## known holes in what we depend on, where the registry 
 lock: .venv/.installed ## bring both requirements.lock up to date with pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --all-extras --no-header \
 		--python-version 3.11 --upgrade pyproject.toml --output-file requirements.lock
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra celery --no-header \
-		--python-version 3.11 --upgrade --constraint requirements.lock pyproject.toml \
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra celery --group kubernetes \
+		--no-header --python-version 3.11 --upgrade --constraint requirements.lock pyproject.toml \
 		--output-file deploy/requirements.lock
 	@! grep -nE 'https?://' requirements.lock deploy/requirements.lock
 
@@ -86,7 +86,8 @@ clean: ## stop the services and remove everything that make made
 
 # The stamp is written last, so that an install that was broken off starts anew.
 # uv takes seconds where pip takes two minutes; pip is used where uv finds no registry (it does not
-# read pip's configuration). Both check every hash.
+# read pip's configuration). Both check every hash and compile: in a shell with PYTHONDONTWRITEBYTECODE each
+# process would do it again, which makes a run twice as slow.
 .venv/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Granary needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
@@ -94,7 +95,7 @@ clean: ## stop the services and remove everything that make made
 	@$(PYTHON) -m venv .venv
 	@awk '/^uv==/ {on = 1} on {print} on && !/\\$$/ {exit}' requirements.lock > .venv/uv.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.lock
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock || \
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock || \
 		{ echo "uv could not install; pip does, in about two minutes ..."; \
 		  $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock; }
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --offline --no-deps --no-build-isolation -e .
