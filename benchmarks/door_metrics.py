@@ -24,9 +24,12 @@ def measure(bench: Bench) -> list[Row]:
             started = time.perf_counter()
             answer = client.get("/metrics", headers={"Authorization": f"Bearer {door.token}"})
             milliseconds.append((time.perf_counter() - started) * 1_000)
-            told = answer.raise_for_status().text
+            _expect_every_figure(answer.raise_for_status().text)
+    return [row("door_metrics: 100,000 settled jobs, p99", percentile(milliseconds, 99), "ms", at_most=100)]
+
+
+def _expect_every_figure(told: str) -> None:
     lines = told.splitlines()
     unread = [one for one in lines if one.startswith("granary_scrape_failed") and not one.endswith(" 0.0")]
     if unread or 'granary_queue_size{pipeline="recipes"' not in told:
         raise RuntimeError(f"not all was read: {unread}")
-    return [row("door_metrics: 100,000 settled jobs, p99", percentile(milliseconds, 99), "ms", at_most=100)]

@@ -1,5 +1,6 @@
 """What the recipes' job records rely on in MongoDB."""
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -167,6 +168,37 @@ def test_a_field_that_is_missing_is_found_as_null(jobs: Any) -> None:
     }
 
 
+def test_the_newest_is_found_and_whether_anything_came_after_it(jobs: Any) -> None:
+    later = NOON + timedelta(milliseconds=1)
+    jobs.insert_many([job(2, ended_at=later), job(1, ended_at=NOON), job(3), job(4, ended_at=None)])
+    assert jobs.find_one({}, sort=[("ended_at", -1)])["ended_at"] == later
+    assert [one["source_id"] for one in jobs.find({"ended_at": {"$gt": NOON}})] == ["2"]
+    assert jobs.find_one({"ended_at": {"$gt": later}}, {"_id": 1}) is None
+    ended = {"ended_at": {"$lt": NOON + timedelta(days=1)}}
+    in_order = jobs.find(ended).sort([("status", 1), ("ended_at", 1)])
+    assert [one["source_id"] for one in in_order] == ["1", "2"]
+
+
+def test_the_start_of_a_name_is_taken_by_its_letters(jobs: Any) -> None:
+    names = ["a-1.b:0", "a-1xb:0", "x a-1.b:0"]
+    jobs.insert_many([job(number, claimed_by=name) for number, name in enumerate(names)])
+    held = {"claimed_by": {"$regex": f"^{re.escape('a-1.b')}"}}
+    # Without the fields that are named.
+    found = list(jobs.find(held, {"claimed_by": 0, "status": 0}))
+    assert found == [{"_id": job(0)["_id"], "source": "a", "source_id": "0"}]
+
+
+def test_a_place_moves_only_from_where_it_is_seen(jobs: Any) -> None:
+    def move(to: int, frm: int, upsert: bool = False) -> Any:
+        return jobs.update_one({"_id": "a", "at": frm}, {"$set": {"at": to}}, upsert=upsert)
+
+    assert move(5, 0, upsert=True).upserted_id == "a"
+    with pytest.raises(DuplicateKeyError):
+        move(7, 0, upsert=True)
+    assert [move(9, 7).matched_count, move(9, 5).matched_count] == [0, 1]
+    assert jobs.find_one({"_id": "a"}) == {"_id": "a", "at": 9}
+
+
 def test_lists_get_and_lose_their_members_once(jobs: Any) -> None:
     jobs.insert_one(job(1))
     for _ in range(2):
@@ -174,6 +206,9 @@ def test_lists_get_and_lose_their_members_once(jobs: Any) -> None:
     assert jobs.find_one()["files_left"] == ["x", "y"]
     jobs.update_one({}, {"$pull": {"files_left": "x"}})
     assert jobs.find_one({"files_left": "y"})["files_left"] == ["y"]
+    assert jobs.count_documents({"files_left.0": {"$exists": True}}) == 1
+    jobs.update_one({}, {"$pull": {"files_left": "y"}})
+    assert jobs.count_documents({"files_left.0": {"$exists": True}}) == 0
 
 
 def test_sums_are_grouped_as_the_reports_ask(jobs: Any) -> None:
@@ -187,6 +222,9 @@ def test_sums_are_grouped_as_the_reports_ask(jobs: Any) -> None:
     ]
     sized = [{"$match": {"ids": {"$ne": None}}}, {"$group": {"_id": None, "n": {"$sum": {"$size": "$ids"}}}}]
     assert list(jobs.aggregate(sized)) == [{"_id": None, "n": 2}]
+    by_both = {"$group": {"_id": {"of": "$source", "status": "$status"}, "jobs": {"$sum": 1}}}
+    counts = {(row["_id"]["of"], row["_id"]["status"]): row["jobs"] for row in jobs.aggregate([by_both])}
+    assert counts == {("a", "failed"): 1, ("a", "fetched"): 3}
     assert sorted(jobs.distinct("source_id", {"status": "fetched"})) == ["0", "1", "2"]
 
 

@@ -94,6 +94,12 @@ class News:
         token = ("RUNNING", claim.run_id, claim.attempt)
         return job if job and (job.status, job.holder, job.attempt) == token else None
 
+    def is_nearly_held_by(self, claim: Claim) -> bool:
+        """Whether another run has the job, in an attempt of the same number: it began again since."""
+        job = self.jobs.get(claim.job_id)
+        ours = ("RUNNING", claim.attempt)
+        return job is not None and (job.status, job.attempt) == ours and job.holder != claim.run_id
+
     def has_text(self, job: Job) -> bool:
         """Whether there is something to make it of: a summary needs the body."""
         return job.kind is not JobType.SUMMARY or not self.articles[job.aid].is_empty

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-GOOD = ("PENDING", "FAILED")
+TO_PROCESS = ("PENDING", "FAILED")
 
 
 def version(body: bytes) -> str:
@@ -73,7 +73,9 @@ class Files:
         """A run writes the markers that are missing and goes to its first file."""
         run = Run(run_id, iter(()))
         if self.write_markers(run):
-            waiting = [(key, one.etag) for key, one in sorted(self.ledger.items()) if one.status in GOOD]
+            waiting = [
+                (key, one.etag) for key, one in sorted(self.ledger.items()) if one.status in TO_PROCESS
+            ]
             run.todo = iter(waiting)
             self.go_on(run)
 
@@ -92,7 +94,7 @@ class Files:
     def may_read(self, key: str, etag: str) -> bool:
         """Whether it is free and there in this version. One that is gone is what it was before."""
         known = self.ledger.get(key)
-        if known is None or known.etag != etag or known.status not in GOOD or self.is_locked(key):
+        if known is None or known.etag != etag or known.status not in TO_PROCESS or self.is_locked(key):
             return False
         if key not in self.bodies:
             if known.sha256 is None:

@@ -30,7 +30,7 @@ class Shelf:
     def __init__(self) -> None:
         self.objects_by_key: dict[str, bytes] = {}
 
-    def objects(self, prefix: str, start_after: str = "") -> Iterator[StoredObject]:
+    def objects(self, prefix: str) -> Iterator[StoredObject]:
         for key, body in sorted(self.objects_by_key.items()):
             if key.startswith(prefix):
                 yield StoredObject(key, version(body), len(body), LOOKED_AT)
@@ -93,8 +93,8 @@ class HaltedRun(Shelf):
 
     def _wait(self) -> None:
         told = self._told.get(timeout=SECONDS)
+        self.is_at = told if isinstance(told, str) else None
         if isinstance(told, BaseException):
             raise told
-        self.is_at = told
         if told is None:
             self._thread.join(SECONDS)

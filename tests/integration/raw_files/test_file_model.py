@@ -58,7 +58,8 @@ class PartitionFiles(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         for run in self.runs.values():
-            run.die()
+            if run.is_at is not None:
+                run.die()
 
     @rule(act=ACTS)
     def step(self, act: tuple[Any, ...]) -> None:

@@ -1,5 +1,4 @@
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from api import context_tags
@@ -16,9 +15,9 @@ from api.database import pool_of
 from assets.context_tags.models import DEFAULT_PROFILE, ContextRequest
 from assets.context_tags.search import FLOOR, FLOOR_OF_A_SHORT_WORD, floor_for
 from assets.context_tags.search_store import Found
+from tests.bad_inputs import bad_inputs
 from tests.unit.api.tokens import ADMIN, API_TOKEN, BEARER, configure, door
 
-EXAMPLES = int(os.environ.get("GRANARY_BAD_INPUTS", "500"))
 PROCESS = "/internal/v1/context/process"
 SEARCH = "/internal/v1/search"
 SECRET = "canary-9d40"
@@ -287,7 +286,7 @@ def _bodies_like(good: dict[str, Any]) -> st.SearchStrategy[bytes]:
     )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@bad_inputs
 @given(sent=st.tuples(st.just(PROCESS), _bodies_like(GOOD)) | st.tuples(st.just(SEARCH), _bodies_like(ASKED)))
 def test_no_body_makes_it_fail(client: TestClient, written: Written, sent: tuple[str, bytes]) -> None:
     route, body = sent

@@ -1,5 +1,4 @@
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -8,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from api import raw_files
 from api.database import pool_of
+from tests.bad_inputs import bad_inputs
 from tests.unit.api.tokens import ADMIN, ADMIN_TOKEN, BEARER, configure, door
 
-EXAMPLES = int(os.environ.get("GRANARY_BAD_INPUTS", "500"))
 ROUTE = "/api/v1/seeds/orchestrate"
 GOOD = {"country": "kr", "category": "news", "date": "2026-01-30"}
 TODAY = date(2026, 3, 1)
@@ -162,7 +161,7 @@ _bodies = st.one_of(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@bad_inputs
 @given(body=_bodies, token=st.binary(max_size=40).filter(lambda token: not {0, 10, 13} & set(token)))
 def test_no_body_and_no_token_makes_it_fail(
     client: TestClient, written: list[tuple[object, ...]], body: bytes, token: bytes

@@ -4,13 +4,12 @@
 """
 
 import json
-import os
 import struct
 from collections import Counter
 from typing import Any
 
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.context_tags.candidates import PresetMatrix, usable_vector
@@ -25,14 +24,8 @@ from assets.context_tags.preset_file import (
     read_presets,
 )
 from assets.context_tags.request_text import keyed_hash, place_meta_problem, problem_of
+from tests.bad_inputs import bad_inputs
 from tests.unit.context_tags.made_presets import candidate, snapshot
-
-bad_inputs = settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example, HealthCheck.data_too_large],
-)
 
 TEXT = st.text(st.characters(), max_size=40)  # lone surrogates included
 NUMBERS = st.integers() | st.floats() | st.sampled_from([101, 201, 0, 1, 0.5, True, 10**400, -(10**30)])

@@ -68,12 +68,33 @@ def test_sentences_lose_nothing_but_blanks_and_closing_marks(text: str) -> None:
 
 
 @bad_inputs
-@given(text=st.text(max_size=60), encoding=st.sampled_from(["utf-8", "cp949", "utf-16", "utf-8-sig"]))
-def test_any_bytes_are_a_text_and_utf_8_is_itself(text: str, encoding: str) -> None:
-    decoded = decode_page(text.encode(encoding, "replace"))
-    assert decoded.encode("utf-8", "surrogatepass") is not None
-    if encoding == "utf-8" and text.isascii() and "\x00" not in text and "charset" not in text:
-        assert decoded == text
+@given(text=st.text(max_size=60), cut=st.integers(1, 2))
+@example(text="\ufeff<meta charset='euc-kr'>\x00", cut=1)
+def test_utf_8_is_itself_without_its_mark_and_a_last_character_that_was_cut(text: str, cut: int) -> None:
+    assert decode_page(text.encode()) == text.removeprefix("\ufeff")
+    assert decode_page(text.encode("utf-8-sig")) == text
+    assert decode_page(f"{text}가".encode()[:-cut]) == text.removeprefix("\ufeff")
+
+
+UNREADABLE = "\ufffd"
+ENCODINGS = st.sampled_from(["utf-8", "cp949", "utf-16", "utf-8-sig"])
+BYTES = st.binary(max_size=60) | st.builds(
+    lambda text, encoding, more: text.encode(encoding, "replace") + more,
+    st.text(max_size=30) | AMOUNTS,
+    ENCODINGS,
+    st.binary(max_size=3),
+)
+
+
+@bad_inputs
+@given(html=BYTES.filter(lambda html: UNREADABLE.encode() not in html))
+@example(html="금리 ".encode("cp949") + b"\xff")
+@example(html="금리 ".encode() + b"\xff")
+def test_any_bytes_are_the_text_with_the_fewest_unreadable_characters(html: bytes) -> None:
+    decoded = decode_page(html)
+    decoded.encode()  # holds no half of a character
+    for encoding in ("utf-8", "cp949"):
+        assert decoded.count(UNREADABLE) <= html.decode(encoding, "replace").count(UNREADABLE)
 
 
 @pytest.mark.parametrize("piece", ["1", "1,000", "1조 ", "3만 2천 ", "2026.", "가. ", ".", "'", " \n"])

@@ -1,10 +1,11 @@
 """Counters' growth over ten minutes, out of a sensor's cursor."""
 
 import json
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operations.alarm_cursor import AlarmCursor, read_cursor
@@ -106,7 +107,16 @@ def test_the_samples_of_an_older_cursor_are_read() -> None:
     assert read_cursor(older).window.samples == ((NOON, {"lost": 1.0}),)
 
 
+NUMBERS = st.floats() | st.integers()
+MOMENTS = st.timedeltas(-20 * MINUTE, 20 * MINUTE).map(lambda by: (NOON + by).isoformat())
+SAMPLES = st.lists(st.tuples(MOMENTS, st.dictionaries(st.sampled_from(["lost", "x"]), NUMBERS)), max_size=3)
+
+
 @bad_inputs
-@given(st.text() | st.recursive(st.text() | st.floats() | st.integers(), st.lists).map(json.dumps))
+@given(st.text() | (st.recursive(st.text() | NUMBERS, st.lists) | SAMPLES).map(json.dumps))
+@example('[["2026-11-30T11:55:00+00:00", {"lost": -Infinity}]]')
 def test_no_cursor_breaks_the_tick(cursor: str) -> None:
-    read_cursor(cursor).window.with_sample(NOON, {"lost": 1}).growth()
+    window = read_cursor(cursor).window.with_sample(NOON, {"lost": 1})
+    assert all(NOON - 12 * MINUTE < moment <= NOON for moment, _ in window.samples)
+    assert window.samples[-1] == (NOON, {"lost": 1})
+    assert set(window.growth()) == {"lost"} and 0 <= window.growth()["lost"] < math.inf

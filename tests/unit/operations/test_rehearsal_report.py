@@ -1,12 +1,11 @@
 """Old against new, as a terminal and a Markdown renderer show it."""
 
-import os
 import re
 import unicodedata
 from datetime import date
 from decimal import Decimal
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.economy_news.models import Claim
@@ -22,8 +21,8 @@ from operations.rehearsal_report import (
 )
 from operations.rehearsal_store import StoredResult
 from resources.spending import Usage
+from tests.bad_inputs import bad_inputs
 
-BAD_INPUTS = int(os.environ.get("GRANARY_BAD_INPUTS", "500"))
 OLD: Row = {
     "result_id": 7,
     "article_id": 3,
@@ -92,7 +91,7 @@ def test_columns_line_up_under_korean_text() -> None:
     assert {columns(line[: line.index("│")]) for line in lines} == {29}
 
 
-@settings(max_examples=BAD_INPUTS)
+@bad_inputs
 @given(st.text(), st.text(), st.integers(51, 160))
 def test_no_line_is_wider_than_the_terminal_and_none_steers_it(left: str, right: str, width: int) -> None:
     for line in side_by_side(left, right, width):
@@ -100,7 +99,7 @@ def test_no_line_is_wider_than_the_terminal_and_none_steers_it(left: str, right:
         assert not any(unicodedata.category(one)[0] == "C" for one in line)
 
 
-@settings(max_examples=BAD_INPUTS)
+@bad_inputs
 @given(st.text(), st.text(), st.text())
 def test_no_text_breaks_out_of_its_cell_in_markdown(title: str, old: str, new: str) -> None:
     article = stored(title, [{"summary_full": old}])

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.raw_files.alarms import (
@@ -16,6 +16,7 @@ from assets.raw_files.alarms import (
     schedule_late,
 )
 from assets.raw_files.facts import PartitionFact, PartitionStatus, PassKind
+from tests.bad_inputs import bad_inputs
 from tests.unit.raw_files.recorded import DAY, ONE_DAY, TICK, daily_pass, partition, partitions
 
 MINUTE = timedelta(minutes=1)
@@ -238,7 +239,7 @@ def test_slots_are_in_utc_wherever_the_clock_hangs() -> None:
     assert expected_slots(in_honolulu, timedelta(hours=2)) == [datetime(2026, 3, 1, tzinfo=UTC)]
 
 
-@settings(deadline=None)
+@bad_inputs
 @given(
     now=st.datetimes(datetime(2024, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)),
     first=st.timedeltas(timedelta(0), timedelta(days=40)),

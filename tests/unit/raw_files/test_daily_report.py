@@ -1,28 +1,22 @@
 """The day's report: the source document's example, and what the example does not show."""
 
 import json
-import os
 import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.raw_files.daily_report import DailySummary, ProcessingSummary, as_markdown, daily_summary
 from assets.raw_files.facts import PartitionFact, PartitionStatus, PassKind
 from assets.raw_files.markdown_text import escaped
+from tests.bad_inputs import bad_inputs
 from tests.unit.raw_files.recorded import DAY, ONE_DAY, TICK, daily_pass, partition, partitions
 
 NOW = TICK + timedelta(minutes=16)
 NOON = TICK + timedelta(hours=12)
 FAILED = PartitionStatus.FAILED
-bad_inputs = settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 
 
 def numbers(summary: DailySummary) -> ProcessingSummary:

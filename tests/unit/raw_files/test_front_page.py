@@ -1,12 +1,11 @@
 """What a front page says of itself, in any encoding, and that no bytes raise."""
 
 import hashlib
-import os
 import unicodedata
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.raw_files.front_page import (
@@ -20,17 +19,11 @@ from assets.raw_files.front_page import (
 )
 from local_stack.front_pages.pages import front_page
 from local_stack.front_pages.sites import SITES
+from tests.bad_inputs import bad_inputs
 
 URL = "https://hanbit-news.test/start/"
 KOREAN = "한빛일보의 아침 소식을 전합니다"
 JAPANESE = "朝霧タイムズのあさのニュースをおつたえします"
-
-bad_inputs = settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
-)
 
 
 def read(html: str | bytes, charset: str | None = "utf-8") -> FrontPage:

@@ -144,6 +144,7 @@ def test_what_was_processed_as_planned_is_planned_no_more(
     assert unprocessed(objects, after) == without_etag
 
 
+@bad_inputs
 @given(today=st.dates(min_value=date(1, 6, 1)), back=st.integers(0, 60))
 def test_wanted_days_are_consecutive_and_end_yesterday(today: date, back: int) -> None:
     days = wanted_days(today, back)

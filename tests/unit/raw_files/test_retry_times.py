@@ -3,10 +3,11 @@
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.raw_files.retry_times import PASS_HOURS, next_attempt, next_pass
+from tests.bad_inputs import bad_inputs
 from tests.unit.raw_files.recorded import DAY, ONE_DAY
 
 NOW = datetime(2026, 1, 31, 23, 52, tzinfo=UTC)
@@ -63,7 +64,7 @@ def test_a_moment_given_in_another_zone_is_understood() -> None:
     assert next_pass(DAY, on_kiritimati + timedelta(hours=1)) == at(2, 1, 0)
 
 
-@settings(deadline=None)
+@bad_inputs
 @given(
     after=st.datetimes(datetime(2026, 1, 25), datetime(2026, 2, 20), timezones=st.just(UTC)),
     catch_up_days=st.integers(0, 10),

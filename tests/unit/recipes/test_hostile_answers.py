@@ -122,7 +122,9 @@ def test_any_text_has_amounts_that_are_written_in_it(text: str, name: str) -> No
         assert QUANTITY.fullmatch(amount.quantity) or not any(map(str.isdigit, amount.quantity))
     counted = amount_that_counts(name, amounts)
     assert (counted in amounts) if amounts else counted is None
-    assert is_weighed(name) in (True, False)
+    cup, grams = Amount("1", "컵", "1컵"), Amount("30", "g", "30g")
+    assert amount_that_counts(name, [cup, grams]) == (grams if is_weighed(name) else cup)
+    assert is_weighed(f"{name} 닭살") and not is_weighed(f"{name}소스")
 
 
 @bad_inputs

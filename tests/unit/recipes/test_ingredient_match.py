@@ -1,23 +1,19 @@
 """Which known ingredient a name means, and what must never be taken for another food."""
 
 import math
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.recipes import ingredient_match
 from assets.recipes.ingredient_match import BUILT_IN_ALIASES, Match, known_ingredients, match
 from assets.recipes.ingredient_name import normalised
-
-bad_inputs = settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")), deadline=None, derandomize=True
-)
+from tests.bad_inputs import bad_inputs
 
 NAMES = {1: "달걀", 2: "소고기", 3: "진간장", 4: "설탕", 5: "무", 6: "우유"}
 LONG = "가나다라마바사아자차카타파"  # thirteen syllables

@@ -1,18 +1,14 @@
 """The form in which names of ingredients are compared."""
 
-import os
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.recipes.ingredient_name import normalised
 from assets.recipes.ingredient_quantity import plain
-
-bad_inputs = settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")), deadline=None, derandomize=True
-)
+from tests.bad_inputs import bad_inputs
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Answers of the open API: pages, every code in every shape, damaged and hostile bodies."""
 
 import json
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assets.recipes.open_api import (
@@ -19,6 +18,7 @@ from assets.recipes.open_api import (
     read_answer,
     source_url,
 )
+from tests.bad_inputs import bad_inputs
 
 REFUSED = ["INFO-100", "INFO-400", *(f"ERROR-{n}" for n in (300, 301, 310, 331, 332, 334, 336))]
 ROW = {"RCP_SEQ": "31", "RCP_NM": "새우두부계란찜", "INFO_ENG": ""}
@@ -265,12 +265,6 @@ def test_the_address_quotes_the_key() -> None:
     assert source_url("http://host", "키", 101, 200).endswith("/api/%ED%82%A4/COOKRCP01/json/101/200")
 
 
-fuzzed = settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
-)
 PIECES = [
     *(
         '{"COOKRCP01":',
@@ -350,7 +344,7 @@ BODIES = (
 )
 
 
-@fuzzed
+@bad_inputs
 @given(body=BODIES)
 @example(body=b'{"RESULT": {"CODE": "INFO-000"}, "row": [{"": 1}, {"RCP_SEQ": "\\ud83d"}]}')
 def test_any_bytes_are_a_page_or_one_of_three_errors(body: bytes) -> None:
@@ -362,4 +356,5 @@ def test_any_bytes_are_a_page_or_one_of_three_errors(body: bytes) -> None:
     assert len(answer.rows) + answer.unusable <= answer.received
     assert len({row["RCP_SEQ"] for row in answer.rows}) == len(answer.rows)
     for text in (answer.message, *(text for row in answer.rows for pair in row.items() for text in pair)):
-        assert "\x00" not in text and text.encode() is not None
+        text.encode()
+        assert "\x00" not in text

@@ -1,16 +1,16 @@
 """What of a model's answer is usable: fences, numbers for text, clamps, defaults, and wrong shapes."""
 
 import json
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assets.recipes.parsed_recipe import RECIPE_SCHEMA, ParsedRecipe, UnusableRecipe, read_parsed
 from local_stack.openai_stand_in.errors import ApiError
 from local_stack.openai_stand_in.strict_schema import check_response_format
+from tests.bad_inputs import bad_inputs
 
 TOFU = {
     "name": "두부",
@@ -244,12 +244,7 @@ CONTENTS = st.builds(
 )
 
 
-@settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@bad_inputs
 @given(content=CONTENTS)
 @example(content='{"title": "\\ud83d", "ingredients": [], "parse_confidence": "high"}')
 @example(content=json.dumps({**RECIPE, "\ud800": "\ud800"}))

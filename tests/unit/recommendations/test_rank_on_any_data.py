@@ -4,14 +4,13 @@
 """
 
 import math
-import os
 import sys
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assets.recommendations.models import (
@@ -22,6 +21,7 @@ from assets.recommendations.models import (
     MemberHistory,
 )
 from assets.recommendations.rank import rank
+from tests.bad_inputs import bad_inputs
 from tests.unit.recommendations.shop import G0, NOW
 
 WARMTH = {GenerationType.G2: 2, GenerationType.G1: 1, GenerationType.G0: 0}
@@ -65,12 +65,7 @@ def catalogues(draw: st.DrawFn) -> Catalogue:
     )
 
 
-@settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@bad_inputs
 @given(catalogues(), members, st.integers(0, 15))
 def test_the_list_is_full_of_what_is_allowed_each_once_and_never_gets_warmer(
     catalogue: Catalogue, member: MemberHistory, size: int
@@ -96,7 +91,7 @@ def test_the_list_is_full_of_what_is_allowed_each_once_and_never_gets_warmer(
             assert (-one.score, one.product_id) < (-after.score, after.product_id)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(bad_inputs, max_examples=200)
 @given(catalogues(), members, st.integers(0, 12))
 def test_a_shorter_list_is_the_beginning_of_a_longer_one(
     catalogue: Catalogue, member: MemberHistory, size: int

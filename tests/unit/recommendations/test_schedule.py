@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.recommendations.models import GenerationType
@@ -14,6 +14,7 @@ from assets.recommendations.schedule import (
     generation_type,
     next_trigger_at,
 )
+from tests.bad_inputs import bad_inputs
 
 VISIT = datetime(2026, 11, 23, 9, 30, 15, 250_001, tzinfo=UTC)
 HOURS = [1, 4, 12, 24, 36, 48, 60, 72, 96, 120, 144, 168]
@@ -130,7 +131,7 @@ def test_the_ends_of_time_are_no_error(
     assert generation_type(visit, now) == ("G1" if due_now > hours(72) else "G2")
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@bad_inputs
 @given(SPANS, ZONES, ZONES)
 def test_the_next_time_is_ahead_one_of_the_offsets_and_none_is_skipped(
     span: timedelta, one: timezone, other: timezone
@@ -141,7 +142,7 @@ def test_the_next_time_is_ahead_one_of_the_offsets_and_none_is_skipped(
     assert due == min(to_come, default=None)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@bad_inputs
 @given(SPANS, SPANS)
 def test_a_later_look_never_asks_for_a_smaller_offset_or_a_warmer_type(a: timedelta, b: timedelta) -> None:
     earlier, later = VISIT + min(a, b), VISIT + max(a, b)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.batch_lines import (
@@ -22,6 +22,7 @@ from resources.batch_lines import (
     request_line,
     write_shards,
 )
+from tests.bad_inputs import bad_inputs
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 64}}
 PAID = TokenUsage(100, 64, 7)
@@ -312,12 +313,6 @@ def test_the_hash_is_that_of_the_lines_in_their_order() -> None:
     assert hash_of([b"a\n", b"b\n"]) == hashlib.sha256(b"a\nb\n").hexdigest() != hash_of([b"b\n", b"a\n"])
 
 
-fuzzed = settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
-)
 NAMES = st.sampled_from(
     [
         "custom_id",
@@ -349,7 +344,7 @@ RAW_LINES = st.lists(
 )
 
 
-@fuzzed
+@bad_inputs
 @given(output=RAW_LINES, errors=RAW_LINES)
 def test_any_bytes_are_sorted_into_good_bad_and_unreadable(output: list[bytes], errors: list[bytes]) -> None:
     files = [b"\n".join(lines) for lines in (output, errors)]
@@ -364,7 +359,7 @@ def test_any_bytes_are_sorted_into_good_bad_and_unreadable(output: list[bytes], 
 TEXTS = st.text(st.characters(), max_size=30)  # lone surrogates included
 
 
-@fuzzed
+@bad_inputs
 @given(custom_id=TEXTS, body=st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS, max_size=3), max_size=4))
 def test_any_text_is_written_as_one_line_that_reads_back(custom_id: str, body: dict[str, Any]) -> None:
     written = request_line(custom_id, CHAT, body)

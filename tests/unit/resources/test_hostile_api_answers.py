@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
+from types import NoneType
 from typing import Any
 
 import httpx2
@@ -78,6 +79,7 @@ EMBEDDINGS = odd(
     }
 )
 ERRORS = odd({"error": odd({"code": LEAVES, "type": LEAVES, "message": LEAVES}) | VALUES})
+CREATED = st.sampled_from([1780000000, 1800000000]) | NUMBERS  # before and after SINCE
 BATCH = {
     "id": st.just("batch_1") | TEXT,
     "status": st.sampled_from(["completed", "failed", "in_progress"]) | TEXT,
@@ -85,13 +87,13 @@ BATCH = {
     "input_file_id": st.just("file_1"),
     "output_file_id": st.none() | st.just("file_2"),
     "error_file_id": st.none() | st.just("file_3"),
-    "created_at": st.just(1780000000) | NUMBERS,
+    "created_at": CREATED,
     "metadata": st.none() | st.dictionaries(TEXT, TEXT, max_size=2) | VALUES,
     "request_counts": st.none() | odd({"total": COUNTS, "completed": COUNTS, "failed": COUNTS}),
     "errors": st.none() | odd({"data": several(odd({"code": LEAVES, "line": COUNTS}))}),
 }
 BATCHES = odd(BATCH)
-FILES = odd({"id": TEXT, "filename": TEXT, "created_at": NUMBERS})
+FILES = odd({"id": TEXT, "filename": st.just("a.jsonl") | TEXT, "created_at": CREATED})
 LISTS = odd({"data": several(BATCHES | FILES), "has_more": st.booleans()})
 
 
@@ -212,6 +214,18 @@ ASK: dict[str, Callable[[BatchApi], object]] = {
     "download": lambda api: api.download("file_1"),
     "delete_file": lambda api: api.delete_file("file_1"),
 }
+MANY = ("created_since", "files_named")
+# Of a list: what stands in it.
+GIVEN: dict[str, tuple[type, ...]] = {
+    "look": (BatchState, NoneType),
+    "create": (BatchState,),
+    "cancel": (BatchState, NoneType),
+    "created_since": (BatchState,),
+    "files_named": (str,),
+    "upload": (str,),
+    "download": (bytes, NoneType),
+    "delete_file": (NoneType,),
+}
 
 
 @bad_inputs
@@ -239,8 +253,16 @@ ASK: dict[str, Callable[[BatchApi], object]] = {
     headers=JSON,
     body=b'{"data": [{"id": "f", "filename": "a.jsonl", "created_at": 100000000000000000}]}',
 )
+@example(
+    ask="files_named",
+    status=200,
+    headers=JSON,
+    body=b'{"data": [{"id": "f", "filename": "a.jsonl", "created_at": 1800000000}]}',
+)
 @example(ask="look", status=200, headers=JSON, body=DEEP)
-def test_a_batch_is_told_or_failed(ask: str, status: int, headers: dict[str, str], body: bytes) -> None:
+def test_a_batch_or_file_is_told_or_failed(
+    ask: str, status: int, headers: dict[str, str], body: bytes
+) -> None:
     resource = BatchResource(model="gpt-4o-mini", api_key=SECRET)
     asked(resource, status, headers, body)
     try:
@@ -248,9 +270,14 @@ def test_a_batch_is_told_or_failed(ask: str, status: int, headers: dict[str, str
     except ApiFailure as failure:
         assert_says_who_must_act(failure)
         return
-    for state in told if isinstance(told, list) else [told]:
-        if isinstance(state, BatchState):
-            assert_sound(state)
+    assert isinstance(told, list) == (ask in MANY)
+    for one in told if isinstance(told, list) else [told]:
+        assert type(one) in GIVEN[ask]
+        if isinstance(one, BatchState):
+            assert_sound(one)
+        assert one != ""  # as an id
+    if isinstance(told, bytes) and "content-encoding" not in headers:
+        assert told == body
 
 
 def assert_sound(state: BatchState) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from resources.errors import FetchFailed
 from resources.fetch_errors import FetchRefused
 from resources.public_addresses import LocalTestSites, public_addresses, public_form, system_lookup
+from tests.bad_inputs import bad_inputs
 
 PRIVATE = [
     "0.0.0.0",
@@ -94,6 +95,7 @@ def test_ipv4_inside_ipv6_is_unwrapped_before_it_is_judged() -> None:
     assert public_form("::ffff:808:808") == "8.8.8.8"
 
 
+@bad_inputs
 @given(st.ip_addresses() | st.ip_addresses(network="2000::/3") | st.ip_addresses(network="::ffff:0:0/96"))
 def test_what_passes_is_global_unicast(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     public = public_form(str(address))

@@ -22,7 +22,7 @@ def test_ticks_are_counted_from_one() -> None:
 def test_a_cursor_that_is_no_count_begins_ahead_of_every_count(cursor: str) -> None:
     tick = tick_after(cursor)
     is_count = cursor.isascii() and cursor.isdecimal() and len(cursor) <= 15
-    assert tick == int(cursor) + 1 if is_count else tick > 1_700_000_000 or not cursor
+    assert tick == int(cursor or "0") + 1 if is_count or not cursor else tick > 1_700_000_000
     after = tick_after(str(tick))
     assert after == tick + 1 if tick < 10**15 else after > 1_700_000_000
 
