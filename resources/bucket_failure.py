@@ -63,6 +63,7 @@ def translated(key: str = "") -> Iterator[None]:
     """
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
     from botocore.parsers import ResponseParserError
+    from urllib3.exceptions import HTTPError
 
     try:
         yield
@@ -70,7 +71,7 @@ def translated(key: str = "") -> Iterator[None]:
         raise _failure_of_answer(error, key) from None
     except (ResponseParserError, *_NOT_WHAT_WAS_ASKED):
         raise unreadable() from None
-    except (ConnectionError, HTTPClientError) as error:
+    except (ConnectionError, HTTPClientError, HTTPError) as error:  # the last: a refusal that breaks off
         raise ServiceUnavailable(
             f"the bucket at S3_ENDPOINT_URL does not answer ({type(error).__name__}): {HOW_TO_START}"
         ) from None

@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 
 from tests.chaos.services import stand_in
 
@@ -26,6 +27,15 @@ def rows(
         connection.cursor(row_factory=dict_row) as cursor,
     ):
         return cursor.execute(query.encode() if isinstance(query, str) else query, parameters).fetchall()
+
+
+def counted(database_url: str, name: str, **labels: str) -> int:
+    """The sum of a counter over all labels that have these."""
+    query = (
+        "SELECT coalesce(sum(value), 0)::integer AS n FROM granary.counter WHERE name = %s AND labels @> %s"
+    )
+    (row,) = rows(database_url, query, (name, Jsonb(labels)))
+    return int(row["n"])
 
 
 def wrong_money(database_url: str, openai: str) -> Iterator[str]:

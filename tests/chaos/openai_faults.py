@@ -23,14 +23,14 @@ _OF_BATCHES: tuple[tuple[float, dict[str, Any]], ...] = (
 )
 
 
-def arm(api: StandIn, seed: object, **filters: Any) -> int:
+def arm(api: StandIn, seed: object) -> int:
     """Draws anew which requests are answered with a fault; how many were since the last time.
 
     The same request meets the same fault until then, so a scene does this before each run.
     """
     before = disarm(api)
     for number, (share, fault) in enumerate((*_FAULTS, *_OF_BATCHES)):
-        api.fault(share=share, seed=f"{seed}/{number}", **fault, **filters)
+        api.fault(share=share, seed=f"{seed}/{number}", **fault)
     return before
 
 

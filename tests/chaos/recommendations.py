@@ -8,12 +8,10 @@ lives still has in hand. Repeated calls are embeddings alone: nothing else is as
 
 import random
 import time
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
-from psycopg import sql
 from psycopg_pool import ConnectionPool
 
 from assets.recommendations import product_store, queue_store, rank, trigger_store, visit_store
@@ -27,19 +25,13 @@ from resources.api_failure import RETRY, ApiFailure
 from resources.embeddings import EmbeddingResource
 from resources.model_gate import ModelGate
 from tests.chaos import database, openai_faults
+from tests.chaos.recommendations_judging import SIZE, Judge
 from tests.chaos.services import Addresses, Service, stand_in
 from tests.chaos.storm import Calls
-from tests.integration.context_tags.killed_run import import_all
-from tests.integration.context_tags.paid_runs import embedding_resource
 from tests.integration.fatal_calls import at_step
-from tests.integration.recommendations.factories import (
-    HOUR,
-    MINUTE,
-    PROFILE,
-    TABLES_OF_MEMBERS,
-    a_product,
-    an_event,
-)
+from tests.integration.late_imports import import_all
+from tests.integration.openai_clients import embedding_resource
+from tests.integration.recommendations.factories import HOUR, MINUTE, PROFILE, a_product, an_event
 
 import_all()
 
@@ -54,29 +46,9 @@ STEPS: tuple[tuple[Any, str], ...] = (
 MOST_STEPS = 120
 MEMBERS_A_RUN = 3
 PRODUCTS = 12
-SIZE = 5
 AT_ONCE = 4
 ANSWERS_WITHIN_MS = 3_000
 RANKS_FOR_SECONDS = 0.4
-OF_DEAD_RUNS = ("run_ended", "lease_lost")
-# Whoever changes an item, and which trigger was leased by whom: neither row says it by itself.
-AUDIT = """
-CREATE TABLE noted
-    (id bigserial, item bigint, member_id bigint, status text, claimed_by text, error text, run text);
-CREATE FUNCTION note_item() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO noted (item, member_id, status, claimed_by, error, run) VALUES
-        (new.id, new.member_id, new.status, new.claimed_by, new.error, current_setting('application_name'));
-    RETURN new;
-END $$;
-CREATE TRIGGER note_item AFTER UPDATE OF status ON rec.queue_item FOR EACH ROW EXECUTE FUNCTION note_item();
-CREATE TABLE leased (token uuid, run text);
-CREATE FUNCTION note_lease() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO leased VALUES (new.lease_token, current_setting('application_name'));
-    RETURN new;
-END $$;
-CREATE TRIGGER note_lease AFTER UPDATE OF lease_token ON rec.visit_trigger FOR EACH ROW
-    WHEN (new.lease_token IS NOT NULL) EXECUTE FUNCTION note_lease();
-"""
 _HELD = """
 SELECT 'member:' || id AS item FROM rec.queue_item WHERE status = 'RUNNING' AND claimed_by = %(run)s
 UNION ALL
@@ -88,21 +60,11 @@ SELECT 'member:' || id AS item FROM rec.queue_item WHERE status IN ('PENDING', '
 UNION ALL
 SELECT 'trigger:' || lease_token FROM rec.visit_trigger WHERE lease_token IS NOT NULL
 """
-_IN_ORDER = """
-SELECT item, status, claimed_by, error, run, lag(status) OVER writes AS before,
-       lag(claimed_by) OVER writes AS claimed_before
-FROM noted WINDOW writes AS (PARTITION BY item ORDER BY id)
-"""
-_SETS = """
-SELECT member_id, array_agg(product_id ORDER BY rank) AS products, array_agg(rank ORDER BY rank) AS ranks,
-       array_agg(DISTINCT queue_item_id) AS items, bool_or(candidate_generation_type <> 'G0') AS is_profiled
-FROM rec.recommended_product GROUP BY member_id
-"""
 _FAILED = "SELECT id FROM rec.queue_item WHERE status = 'FAILED'"
 
 
 class Recommendations:
-    """The supervisor remembers the visits, and who refused profiling or was erased. Member n has viewed."""
+    """The judge remembers the visits, and who refused profiling or was erased. Member n has viewed."""
 
     name = "recommendations"
     tick_seconds = 310.0
@@ -111,14 +73,10 @@ class Recommendations:
     def __init__(self, at: Addresses) -> None:
         self._at = at
         self._seed: int | None = None
-        self._visits: dict[int, list[datetime]] = {}
-        self._bought: dict[int, int] = {}
-        self._opted_out: set[int] = set()
-        self._erased: set[int] = set()
         self._products = PRODUCTS
         self._faults = 0
+        self._judge = Judge(at)
         with psycopg.connect(at.database_url, autocommit=True) as connection:
-            connection.execute(AUDIT)
             for id_ in range(1, PRODUCTS + 1):
                 a_product(connection, id_, category=_category_of(id_))
         # The first call of all has the stand-in load its encoder.
@@ -137,19 +95,19 @@ class Recommendations:
         self._faults += openai_faults.arm(stand_in(self._at.openai), f"{self._seed}/{number}")
         with psycopg.connect(self._at.database_url, autocommit=True) as connection:
             now = trigger_store.now(connection)
-            lately = [member for member in list(self._visits)[-20:] if member not in self._erased]
+            lately = [member for member in list(self._judge.visits)[-20:] if member not in self._judge.erased]
             if lately and draw.random() < 0.3:
-                self._opted_out.add(member := draw.choice(lately))
+                self._judge.opted_out.add(member := draw.choice(lately))
                 visit_store.opt_out(connection, member)
             if lately and draw.random() < 0.3:
-                self._erased.add(member := draw.choice(lately))
+                self._judge.erased.add(member := draw.choice(lately))
                 erase_member(connection, member)
             if draw.random() < 0.8:
                 self._change_products(connection, draw)
             for member in self._who_comes_back(now, draw):
                 self._visit(connection, member, now - 65 * MINUTE)
             for _ in range(MEMBERS_A_RUN):
-                self._new_member(connection, len(self._visits) + 1, now, draw)
+                self._new_member(connection, len(self._judge.visits) + 1, now, draw)
             if number % 10 == 0:
                 queue_store.requeue_failed(connection)
 
@@ -170,7 +128,9 @@ class Recommendations:
                 queue_store.requeue_failed(connection)
             gate = ModelGate(connection, embeddings.gate_key, AlertResource(), 10)
             try:
-                embed_products(connection, embeddings, gate, None, PROFILE)
+                counts = embed_products(connection, embeddings, gate, None, PROFILE)
+                if counts.changed_meanwhile and not counts.embedded:
+                    connection.execute("INSERT INTO outdated VALUES (%s)", (run_id,))
             except ApiFailure as failed:  # of a run of its own, which keeps nobody from being recommended
                 failure = failed
             check_triggers(connection, limit=5)
@@ -189,6 +149,7 @@ class Recommendations:
     def release(self, run_id: str) -> None:
         with psycopg.connect(self._at.database_url, autocommit=True) as connection:
             queue_store.free_of_run(connection, run_id)
+        self._judge.ended_badly.add(run_id)
 
     def done(self, items: set[str]) -> set[str]:
         return items - {row["item"] for row in self._rows(_OPEN)}
@@ -205,13 +166,7 @@ class Recommendations:
         return told + [f"{count} {what}" for what, count in counted.items() if count]
 
     def judge(self) -> list[str]:
-        return [
-            *self._wrong_items(),
-            *self._wrong_sets(),
-            *self._wrong_writes(),
-            *self._wrong_members(),
-            *database.wrong_money(self._at.database_url, self._at.openai),
-        ]
+        return self._judge.mistakes()
 
     def items(self) -> int:
         (row,) = self._rows("SELECT count(DISTINCT item) AS n FROM noted")
@@ -221,66 +176,12 @@ class Recommendations:
         totals = stand_in(self._at.openai).get("ledger/totals")
         return Calls(totals["calls"], self._faults, totals["repeated_requests"])
 
-    def _wrong_items(self) -> Iterator[str]:
-        """Each visit was queued an hour after, unless another of its member came or waited before it was."""
-        queued = self._rows("SELECT member_id, last_visited_at, due_offset FROM rec.queue_item")
-        at_first = {(row["member_id"], row["last_visited_at"]) for row in queued if row["due_offset"] == HOUR}
-        for member, visits in self._visits.items():
-            if member not in self._erased and not any((member, visit) in at_first for visit in visits):
-                yield f"member {member} was never queued"
-        known = {(member, visit) for member, visits in self._visits.items() for visit in visits}
-        for row in queued:
-            if (row["member_id"], row["last_visited_at"]) not in known:
-                yield f"member {row['member_id']} was queued for a visit that was none"
-        triggers = self._rows("SELECT member_id, last_visited_at FROM rec.visit_trigger")
-        stands = {row["member_id"]: row["last_visited_at"] for row in triggers}
-        for member, visits in self._visits.items():
-            stand = stands.get(member)
-            if member not in self._erased and stand != visits[-1]:
-                yield f"member {member}: the trigger is of {stand}, the last visit of {visits[-1]}"
-
-    def _wrong_sets(self) -> Iterator[str]:
-        latest = {
-            row["member_id"]: row["item"]
-            for row in self._rows("SELECT member_id, item FROM noted WHERE status = 'SUCCEEDED' ORDER BY id")
-        }
-        sets = {row["member_id"]: row for row in self._rows(_SETS)}
-        for member in self._visits.keys() - self._erased:
-            found = sets.get(member)
-            if member in self._opted_out:
-                if found and found["is_profiled"]:
-                    yield f"member {member} has refused profiling and has a profiled set"
-            elif found is None or found["ranks"] != list(range(1, SIZE + 1)):
-                yield f"member {member}: the ranks are {found and found['ranks']}"
-            elif len(set(found["products"])) < SIZE or self._bought.get(member) in found["products"]:
-                yield f"member {member}: doubled, or bought: {found['products']}"
-            elif found["items"] != [latest.get(member)]:
-                yield f"member {member}: the set is of {found['items']}, the last was {latest.get(member)}"
-
-    def _wrong_writes(self) -> Iterator[str]:
-        """An item is ended once, by the run that has picked it last; nothing fails but by two deaths."""
-        for row in self._rows(_IN_ORDER):
-            what = f"item {row['item']}: {row['status']} by {row['run']}"
-            is_end = row["status"] == "SUCCEEDED" or (
-                row["status"] == "FAILED" and row["error"] not in OF_DEAD_RUNS
-            )
-            if is_end and (row["before"], row["claimed_before"]) != ("RUNNING", row["run"]):
-                yield f"{what} after {row['before']} by {row['claimed_before']}"
-            if row["status"] == "FAILED" and row["error"] not in OF_DEAD_RUNS:
-                yield f"{what}: {row['error']}"
-
-    def _wrong_members(self) -> Iterator[str]:
-        for table in TABLES_OF_MEMBERS:
-            query = sql.SQL("SELECT DISTINCT member_id AS id FROM rec.{}").format(sql.Identifier(table))
-            for member in {row["id"] for row in self._rows(query)} & self._erased:
-                yield f"member {member} is in rec.{table} again after being erased"
-
     def _who_comes_back(self, now: datetime, draw: random.Random) -> list[int]:
         """Somebody whose last visit was long enough ago to be another one."""
         may = [
             member
-            for member, visits in self._visits.items()
-            if member not in self._erased and visits[-1] < now - 130 * MINUTE
+            for member, visits in self._judge.visits.items()
+            if member not in self._judge.erased and visits[-1] < now - 130 * MINUTE
         ]
         return [draw.choice(may)] if may and draw.random() < 0.5 else []
 
@@ -289,14 +190,14 @@ class Recommendations:
     ) -> None:
         an_event(connection, member, draw.randint(1, PRODUCTS), occurred_at=now - HOUR)
         if draw.random() < 0.3:
-            self._bought[member] = draw.randint(1, PRODUCTS)
-            an_event(connection, member, self._bought[member], "purchase", occurred_at=now - HOUR)
+            self._judge.bought[member] = draw.randint(1, PRODUCTS)
+            an_event(connection, member, self._judge.bought[member], "purchase", occurred_at=now - HOUR)
         moment = now - 90 * MINUTE + timedelta(microseconds=draw.randrange(10**8))
         self._visit(connection, member, moment)
 
     def _visit(self, connection: psycopg.Connection, member: int, moment: datetime) -> None:
         """Posted, or written into the table."""
-        self._visits.setdefault(member, []).append(moment)
+        self._judge.visits.setdefault(member, []).append(moment)
         if member % 2:
             visit_store.visit(connection, member, moment)
         else:
@@ -316,7 +217,7 @@ class Recommendations:
     def _embeddings(self, timeout_ms: int = ANSWERS_WITHIN_MS) -> EmbeddingResource:
         return embedding_resource(self._at.openai, timeout_ms=timeout_ms)
 
-    def _rows(self, query: str | sql.Composed, **parameters: object) -> list[dict[str, Any]]:
+    def _rows(self, query: str, **parameters: object) -> list[dict[str, Any]]:
         return database.rows(self._at.database_url, query, parameters or None)
 
 

@@ -13,6 +13,7 @@ it; how long Dagster takes to see that a run is dead is not: here it is told at 
 import os
 import random
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +36,10 @@ MOST_CALM_RUNS = 80
 CALM_TICKS = 6
 """Between two undisturbed runs, so that leases and late retries are soon over."""
 MOST_RUNS_A_KILL = 12
+MOST_SECONDS_A_RUN = 300
+"""Of real time: a run takes a few. One that hangs is ended and is a mistake."""
+_MOST_TOLD = 20_000
+"""Characters: the pipe takes about 64 KiB before somebody reads, which is after the run's end."""
 _FAILED, _WRONG = 3, 4
 
 
@@ -134,7 +139,9 @@ class _Run:
     run_id: str
     process: "context.ForkServerProcess"
     told: "pipes.Connection[str, str]"
+    started: float
     saw_restart: bool = False
+    hung: bool = False
 
 
 class Storm:
@@ -232,11 +239,16 @@ class Storm:
         process = self._fork.Process(target=_work, args=args)
         process.start()
         tells.close()
-        self._runs.append(_Run(run_id, process, told))
+        self._runs.append(_Run(run_id, process, told, time.monotonic()))
 
     def _wait(self) -> None:
         """Until a run ends, or for a moment; then looks what has come to its end."""
         pipes.wait([one.process.sentinel for one in self._runs], timeout=0.2)
+        for one in self._runs:
+            if not one.hung and time.monotonic() - one.started > MOST_SECONDS_A_RUN:
+                one.hung = True
+                self._report.mistakes.append(f"{one.run_id} hung and was ended")
+                one.process.kill()
         for one in [one for one in self._runs if one.process.exitcode is not None]:
             self._runs.remove(one)
             self._ended(one)
@@ -247,7 +259,9 @@ class Storm:
         said = _last_words(one.told)
         if code == 0:
             return
-        if code == -signal.SIGKILL:
+        if one.hung:
+            report.failed += 1
+        elif code == -signal.SIGKILL:
             report.kills += 1
             if report.kills % 10 == 0:
                 self._tell(f"{self._scene.name}: {report.kills} kills in {report.runs} runs")
@@ -308,7 +322,7 @@ def _work(
             scene.arm(seed)
         scene.work(run_id, number)
     except BaseException as error:
-        told = traceback.format_exc()
+        told = traceback.format_exc()[-_MOST_TOLD:]
         tells.send(f"postgres is gone: {told}" if postgres_is_gone(error) else told)
         os._exit(_FAILED if scene.may_fail_with(error) else _WRONG)
     os._exit(0)

@@ -34,13 +34,17 @@ class StandIn:
         """The JSON of `POST /_control/<what>`."""
         return self._http.post(f"/_control/{what}", json=body).raise_for_status().json()
 
+    def delete(self, what: str) -> None:
+        """`DELETE /_control/<what>`."""
+        self._http.delete(f"/_control/{what}").raise_for_status()
+
     def fault(self, **fault: Any) -> None:
         """Arms a fault."""
         self.post("faults", **fault)
 
     def clear_faults(self) -> None:
         """Forgets every fault."""
-        self._http.delete("/_control/faults").raise_for_status()
+        self.delete("faults")
 
 
 @contextmanager

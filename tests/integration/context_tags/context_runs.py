@@ -9,9 +9,9 @@ import psycopg
 
 from orchestration.settings import Settings
 from resources.postgres import PostgresResource
-from tests.integration.context_tags.paid_runs import chat_resource, embedding_resource
 from tests.integration.context_tags.store_rows import all_rows
 from tests.integration.job_runs import DAY, JobRuns, clocked
+from tests.integration.openai_clients import chat_resource, embedding_resource
 from tests.integration.stand_ins import StandIn
 
 Connect = Callable[..., psycopg.Connection]

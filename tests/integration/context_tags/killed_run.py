@@ -20,6 +20,7 @@ from resources.embeddings import EmbeddingResource
 from tests.integration.context_tags.paid_runs import whole_run
 from tests.integration.context_tags.scenes import Pool
 from tests.integration.fatal_calls import after, before
+from tests.integration.late_imports import import_all
 
 SETTINGS = {"concurrency": 2, "claimed_at_once": 2}
 """Two rounds over four contexts, so that something is done by then, and something is not."""
@@ -60,13 +61,6 @@ def run(point: str, database_url: str, api: str) -> None:
     with run_at(database_url, None) as (connection, pool):
         POINTS[point]()
         whole_run(connection, pool, api, **SETTINGS)
-
-
-def import_all() -> None:
-    """What a run imports only when it needs it, before the forks, once for all."""
-    import numpy  # noqa: F401
-    import openai  # noqa: F401
-    import pgvector.psycopg  # noqa: F401
 
 
 def main() -> None:

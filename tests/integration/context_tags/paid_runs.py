@@ -12,29 +12,16 @@ from assets.context_tags.models import DEFAULT_PROFILE
 from assets.context_tags.paid_calls import PaidEmbeddings, PaidJudge
 from assets.context_tags.process import ContextRequest, ContextSettings, Outcome
 from assets.context_tags.request_text import keyed_hash
-from resources.chat import ChatResource
-from resources.embeddings import EmbeddingResource
 from resources.model_gate import ModelGate
 from tests.integration.context_tags.scenes import PRESETS, Core, Pool
-from tests.integration.economy_news.enriching import RecordedAlerts
+from tests.integration.openai_clients import chat_resource, embedding_resource
+from tests.integration.recorded_alerts import RecordedAlerts
 
-KEY = "sk-test-canary-7431"
-CHAT_MODEL, EMBEDDING_MODEL = "gpt-4o-mini", "text-embedding-3-small"
 SUBJECTS = ("친구와 카페에서 커피를 마셨다", "혼자 공원을 천천히 걸었다", "가족과 저녁을 먹었다")
 
 
 def text_of(id_: int) -> str:
     return f"{SUBJECTS[id_ % len(SUBJECTS)]} {id_}번째"
-
-
-def embedding_resource(url: str, **changes: Any) -> EmbeddingResource:
-    settings = {"base_url": f"{url}/v1", "api_key": KEY, "timeout_ms": 10_000, **changes}
-    return EmbeddingResource(**{"model": EMBEDDING_MODEL, **settings})
-
-
-def chat_resource(url: str, **changes: Any) -> ChatResource:
-    settings = {"base_url": f"{url}/v1", "api_key": KEY, "timeout_ms": 10_000, **changes}
-    return ChatResource(**{"model": CHAT_MODEL, **settings})
 
 
 def near_presets(core: Core, url: str) -> None:

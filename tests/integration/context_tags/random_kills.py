@@ -16,9 +16,10 @@ from psycopg import sql
 
 from resources.chat import ChatResource
 from resources.embeddings import EmbeddingResource
-from tests.integration.context_tags.killed_run import import_all, run_at
+from tests.integration.context_tags.killed_run import run_at
 from tests.integration.context_tags.paid_runs import post, whole_run
 from tests.integration.fatal_calls import at_step
+from tests.integration.late_imports import import_all
 
 NEW_A_RUN = 2
 STEPS: tuple[tuple[Any, str], ...] = (

@@ -11,9 +11,10 @@ from assets.context_tags import request_store
 from assets.context_tags.models import ContextRequest
 from assets.context_tags.request_text import keyed_hash
 from tests.integration.context_tags.context_runs import Connect, ContextRuns
-from tests.integration.context_tags.paid_runs import KEY, near_presets, text_of
+from tests.integration.context_tags.paid_runs import near_presets, text_of
 from tests.integration.context_tags.scenes import Core
 from tests.integration.job_runs import NOON
+from tests.integration.openai_clients import KEY
 from tests.integration.stand_ins import StandIn
 
 CANARY = "kanarienvogel"  # ASCII: no way of writing it down hides it

@@ -14,17 +14,19 @@ from resources import gate
 from resources.api_failure import ApiFailure
 from resources.errors import ModelHasNoPrice
 from tests.integration.context_tags.paid_runs import (
-    CHAT_MODEL,
-    EMBEDDING_MODEL,
     Paid,
-    chat_resource,
-    embedding_resource,
     inbox_run,
     near_presets,
     post,
     text_of,
 )
 from tests.integration.context_tags.scenes import PRESETS, Core, Judge, Pool
+from tests.integration.openai_clients import (
+    CHAT_MODEL,
+    EMBEDDING_MODEL,
+    chat_resource,
+    embedding_resource,
+)
 from tests.integration.stand_ins import StandIn
 
 CANDIDATES = [Candidate(preset, 0.9) for preset in PRESETS]

@@ -15,6 +15,7 @@ from assets.economy_news.rules import EnrichmentRules
 from resources.alerts import AlertResource
 from resources.chat import ChatAnswer, ChatResource, JsonSchema, Messages
 from tests.integration.economy_news.factories import HERE, MODEL, rows
+from tests.integration.recorded_alerts import RecordedAlerts
 from tests.integration.stand_ins import StandIn
 
 
@@ -41,27 +42,6 @@ class WatchedChat(ChatResource):
         if self._before_asking is not None:
             self._before_asking(messages)
         return super().ask(messages, schema)
-
-
-class RecordedAlerts(AlertResource):
-    """Keeps what would have been sent; `on_sending` is called with each title."""
-
-    _sent: list[str] = PrivateAttr(default_factory=list)
-    _on_sending: Callable[[str], object] | None = PrivateAttr(default=None)
-
-    @property
-    def sent(self) -> list[str]:
-        return self._sent
-
-    def on_sending(self, hook: Callable[[str], object]) -> "RecordedAlerts":
-        self._on_sending = hook
-        return self
-
-    def _send(self, connection: psycopg.Connection, title: str, body: str) -> bool:
-        self._sent.append(title)
-        if self._on_sending is not None:
-            self._on_sending(title)
-        return True
 
 
 def a_chat(api: StandIn, **settings: Any) -> WatchedChat:

@@ -17,8 +17,8 @@ from tests.integration.economy_news.crawling import (
     right_articles,
     stored_articles,
 )
-from tests.integration.economy_news.enriching import RecordedAlerts
 from tests.integration.economy_news.factories import DAY, rows
+from tests.integration.recorded_alerts import RecordedAlerts
 from tests.integration.stand_ins import StandIn
 
 Connect = Callable[..., psycopg.Connection]

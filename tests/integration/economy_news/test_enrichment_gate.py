@@ -9,7 +9,7 @@ import pytest
 
 from resources import gate
 from resources.chat import Messages
-from tests.integration.economy_news.enriching import RecordedAlerts, a_chat, calls, enrich
+from tests.integration.economy_news.enriching import a_chat, calls, enrich
 from tests.integration.economy_news.factories import (
     MODEL,
     NOON,
@@ -22,6 +22,7 @@ from tests.integration.economy_news.factories import (
     rows,
     statuses,
 )
+from tests.integration.recorded_alerts import RecordedAlerts
 from tests.integration.stand_ins import StandIn
 
 Connect = Callable[..., psycopg.Connection]

@@ -53,7 +53,8 @@ ORDER BY job_id, redo_number
 
 RUNS = st.sampled_from(["run-1", "run-2"])
 CHANGES = [
-    *("crawl", "crawl again", "take down", "empty bodies", "run ends", "repair", "repair", "repair"),
+    *("crawl", "crawl again", "take down", "empty bodies"),
+    *("run ends", "run ends", "run ends", "repair", "repair"),
     *("redo summaries", "redo summaries", "redo insights", "redo insights"),
 ]
 FAILURES = ("for now", "FAILED", "SUSPENDED")

@@ -18,6 +18,7 @@ from assets.recipes.parse_batches import ParseContent
 from resources import batch_spending
 from resources.batches import BatchApi
 from tests.integration.fatal_calls import after, before
+from tests.integration.late_imports import import_all
 from tests.integration.recipes.batch_runs import Runs
 
 RUN = "killed:0"
@@ -75,13 +76,6 @@ def run(kind: str, stage: str, point: str, database_url: str, mongo: str, databa
             runs.submit(kind, RUN, LIMITS)
         else:
             runs.retrieve(kind, RUN)
-
-
-def import_all() -> None:
-    """What a run imports only when it needs it, before the forks, once for all."""
-    import numpy  # noqa: F401
-    import openai  # noqa: F401
-    import pgvector.psycopg  # noqa: F401
 
 
 def main() -> None:

@@ -24,10 +24,10 @@ from resources.embeddings import EmbeddingResource
 from resources.paid_embeddings import embed_texts
 from resources.recipe_api import RecipeApiResource
 from tests.integration.fatal_calls import at_step
+from tests.integration.late_imports import import_all
 from tests.integration.raw_files.killed_run import ALIVE
 from tests.integration.recipes.batch_runs import EMBEDDING_MODEL, Runs
 from tests.integration.recipes.job_records import DAY, Mongo
-from tests.integration.recipes.killed_run import import_all
 from tests.integration.resources.asking import KEY
 
 FETCHED_A_RUN = 2

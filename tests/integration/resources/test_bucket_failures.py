@@ -251,7 +251,7 @@ def _read_until_it_fails(stream: BinaryIO) -> bytes:
 
 
 @pytest.mark.parametrize("fault", [Fault.TRUNCATED_BODY, Fault.STALLED_BODY], ids=lambda fault: fault.name)
-@pytest.mark.parametrize("name", ["objects", "folders", "read_small"])
+@pytest.mark.parametrize("name", ["objects", "folders", "read", "read_small"])
 def test_half_an_answer_is_none(name: str, fault: Fault, impatient: Bucket, proxy: FaultyBucket) -> None:
     proxy.fail_next(1, fault)
     with pytest.raises(ServiceUnavailable):
