@@ -45,7 +45,14 @@ MEASUREMENTS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), metavar="NAME")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=MEASUREMENTS,
+        default=list(MEASUREMENTS),
+        metavar="NAME",
+        help=", ".join(MEASUREMENTS),
+    )
     parser.add_argument(
         "--quick", action="store_true", help="small sizes, to try it out; the numbers mean little"
     )

@@ -127,7 +127,8 @@ class Bench:
         done = subprocess.run(
             [sys.executable, "-m", module, json.dumps(arguments)],
             cwd=PROJECT,
-            env=shipped_environment(),
+            # What an interrupted one leaves goes with the folder.
+            env=shipped_environment() | {"TMPDIR": str(self.folder)},
             stdout=subprocess.PIPE,
             text=True,
             check=True,

@@ -1,6 +1,7 @@
 """`python -m tests.chaos [PIPELINE …] [--kills 100] [--seed 1]`: a storm over each pipeline in turn.
 
-Prints a line for each. Exits with 1 where anything is wrong afterwards.
+Prints a line for each. Exits with 1 where anything is wrong afterwards. p95 is in seconds of the database's
+clock, which goes ahead by the waits of the contracts, so it says nothing of real time.
 """
 
 import argparse
@@ -49,6 +50,8 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100, help="of each pipeline (100)")
     parser.add_argument("--seed", type=int, default=1, help="of fatal steps, faults and additions (1)")
     asked = parser.parse_args()
+    if asked.kills < 1:
+        parser.error("--kills: at least 1")
     if unknown := set(asked.pipelines) - set(SCENES):
         parser.error(f"no pipeline {', '.join(sorted(unknown))}; there are {', '.join(SCENES)}")
     wrong = 0
@@ -63,4 +66,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
+        print("interrupted; its services are stopped", file=sys.stderr)
         sys.exit(130)

@@ -33,7 +33,7 @@ GOES_TO: dict[str, tuple[str, set[str]]] = {
     "resources/batches.py": ("names a type", {"openai"}),
     "resources/chat.py": ("names errors", {"httpx2"}),
     "resources/bucket.py": ("S3_ENDPOINT_URL", {"boto3", "botocore", "urllib3"}),
-    "resources/bucket_failure.py": ("names errors", {"botocore"}),
+    "resources/bucket_failure.py": ("names errors", {"botocore", "urllib3"}),
     "resources/alert_delivery.py": ("ALERT_URLS", {"apprise"}),
     "resources/pushgateway.py": ("PUSHGATEWAY_URL", {"prometheus_client.exposition"}),
     "resources/exposition.py": ("nowhere: writes text", {"prometheus_client.exposition"}),
