@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from local_stack.environment import is_ours
+from local_stack.processes import PROJECT
+
 SWITCH: Final = "CONTRACT_REAL"
 CHAT_MODEL: Final = "gpt-4o-mini"
 EMBEDDING_MODEL: Final = "text-embedding-3-small"
@@ -51,13 +54,15 @@ class NamedServices:
 def services_named_in(environment: Mapping[str, str]) -> NamedServices:
     """The services of an environment, all of them stand-ins without the switch, whatever it names.
 
-    Whoever has real addresses loaded in his shell must not have `make test` write there.
+    Whoever has real addresses loaded in his shell must not have `make test` write there. What `.local/env`
+    has loaded is not named: it is what stands in.
     """
     if environment.get(SWITCH) != "true":
         return NamedServices()
 
     def named(name: str) -> str:
-        return environment.get(name, "").strip()
+        is_given_out = is_ours(name, environment, {}, PROJECT / ".local")
+        return "" if is_given_out else environment.get(name, "").strip()
 
     openai_is_real = bool(named("OPENAI_BASE_URL") or named("OPENAI_API_KEY"))
     return NamedServices(

@@ -1,5 +1,7 @@
 """What is asked, and that nothing real is unless it was meant."""
 
+from local_stack.environment import marked
+from local_stack.processes import PROJECT
 from tests.contract.named_services import NamedServices, services_named_in
 
 ADDRESSES = {
@@ -19,6 +21,15 @@ def test_each_service_is_named_on_its_own() -> None:
     for name in ADDRESSES:
         told = services_named_in({"CONTRACT_REAL": "true", name: ADDRESSES[name]}).announcement()
         assert sum("stand-in" in line for line in told) == 3
+
+
+def test_what_the_local_stack_gave_out_is_a_stand_in() -> None:
+    own = {**ADDRESSES, "DATABASE_URL": "postgresql://of-mine.example/granary"}
+    loaded = marked(own, PROJECT / ".local")
+    told = services_named_in({**loaded, "CONTRACT_REAL": "true"}).announcement()
+    assert sum("stand-in" in line for line in told) == 4
+    told = services_named_in({**loaded, **ADDRESSES, "CONTRACT_REAL": "true"}).announcement()
+    assert sum("stand-in" in line for line in told) == 3
 
 
 def test_what_is_real_and_costs_is_told_before_and_no_address() -> None:
