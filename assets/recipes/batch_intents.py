@@ -117,7 +117,7 @@ def settle_open(run: BatchContext) -> int:
                 died = not batch_queue_store.was_unanswered(db, intent.id)
                 _abandon(run, intent, "no batch was created", orphans, died=died)
     except BaseException:
-        batch_store.put_back(db, [intent.id for intent in mine], run.claimed_by)
+        batch_store.release_claims(db, run.claimed_by)
         raise
     return len(mine)
 

@@ -7,7 +7,7 @@ intent finds that it is another's. `now` is aware, from Postgres' `granary.now()
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -168,19 +168,9 @@ def note_status(db: "Mongo", intent_id: str, last_status: str) -> bool:
 
 
 def release_claims(db: "Mongo", claimed_by_prefix: str) -> int:
-    """How many intents such runs held: others may take them at once.
-
-    Not those with a file at the provider: it may still be making their batch, so their lease runs out first.
-    """
-    known = {"$in": [IntentState.INTENDED.value, IntentState.SUBMITTED.value]}
-    held = {"claimed_by": {"$regex": f"^{re.escape(claimed_by_prefix)}"}, "state": known}
+    """How many intents such runs held: others may take them at once."""
+    held = {"claimed_by": {"$regex": f"^{re.escape(claimed_by_prefix)}"}, "state": _NOT_ENDED}
     return int(db[BATCHES].update_many(held, {"$unset": _NO_CLAIM}).matched_count)
-
-
-def put_back(db: "Mongo", intent_ids: Sequence[str], claimed_by: str) -> None:
-    """Lets go of intents that the caller took and asked nothing for: others may take them at once."""
-    held = {"_id": {"$in": list(intent_ids)}, "claimed_by": claimed_by, "state": _NOT_ENDED}
-    db[BATCHES].update_many(held, {"$unset": _NO_CLAIM})
 
 
 def settle_jobs(db: "Mongo", intent_id: str, now: datetime) -> int:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from assets.recipes import batch_store, recipe_store, repair_store
 from local_stack.mongo_server import MongoServer
 from tests.integration.recipes import batch_runs
 from tests.integration.recipes.batch_runs import (
@@ -121,25 +120,3 @@ def test_what_a_killed_run_has_begun_is_left_alone_until_its_lease_runs_out(
     sent = Runs(db, connection, api.url).submit("parse", "too early:0")
     assert (sent.lines, sent.settled, states(db)) == (0, 0, {"parse_submitting": 4})
     assert {job["claimed_by"] for job in jobs_of(db)} == {RUN}
-
-
-def test_that_a_killed_run_has_ended_does_not_send_again_what_the_provider_may_still_be_making(
-    kill: Kill,
-    db: Mongo,
-    connection: psycopg.Connection,
-    connect: Callable[..., psycopg.Connection],
-    api: StandIn,
-) -> None:
-    fetched(db, 4)
-    assert kill("parse", "submit", "before the creation") == -signal.SIGKILL
-    claims = f"{RUN.partition(':')[0]}:"
-    repair_store.release_dead(db, recipe_store.now(connection), claimed_by_prefix=claims)
-    batch_store.release_claims(db, claims)
-
-    runs = Runs(db, connection, api.url)
-    sent = runs.submit("parse", "too early:0", LIMITS)
-    assert (sent.settled, Counter(job["status"] for job in jobs_of(db))["parse_submitting"]) == (0, 2)
-
-    (at,) = connection.execute("SELECT (now() + %s::interval)::text", (HOW_LONG,)).fetchone() or ("",)
-    assert Runs(db, connect(at=at), api.url).submit("parse", "next:0", LIMITS).settled == 1
-    assert states(db) == {"parse_submitted": 4}
