@@ -7,6 +7,7 @@ an intent without a batch looks through the provider's list for it before anythi
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -19,6 +20,7 @@ from assets.recipes.batch_queue_store import QUEUE_FULL
 from assets.recipes.batch_room import BUDGET
 from assets.recipes.models import BatchIntent
 from assets.recipes.rules import RecipeRules
+from assets.recipes.statuses import LEASE_SECONDS
 from resources import batch_spending
 from resources.api_failure import FAIL, ApiFailure
 from resources.batch_lines import Shard
@@ -98,7 +100,9 @@ def out_of_money(run: BatchContext, message: str) -> str:
 def settle_open(run: BatchContext) -> int:
     """How many intents of dead runs were settled: each is a batch that was found, or abandoned.
 
-    Raises ApiFailure where the list cannot be read: then nothing may be sent, and the intents stay open.
+    One whose batch the provider may still be making stays open, and the caller's for a lease: then it is
+    looked for again. Raises ApiFailure where the list cannot be read: then nothing may be sent, and all stay
+    open.
     """
     db, now = run.db, recipe_store.now(run.connection)
     batch_store.settle_ended(db, now)
@@ -106,20 +110,24 @@ def settle_open(run: BatchContext) -> int:
     mine = [taken for one in waiting if (taken := batch_store.take(db, one.id, run.claimed_by, now))]
     if not mine:
         return 0
+    settled = 0
     try:
         since = min(intent.created_at for intent in mine)
         batches = {state.metadata.get(METADATA_KEY): state for state in run.api.created_since(since)}
         for intent in mine:
             if found := batches.get(intent.id):
                 _record(run, intent, found.id, found.input_file_id)
+            elif intent.uploaded_at and now - intent.uploaded_at < timedelta(seconds=LEASE_SECONDS):
+                continue
             else:
                 orphans = run.api.files_named(file_name(intent.id), intent.created_at)
                 died = not batch_queue_store.was_unanswered(db, intent.id)
                 _abandon(run, intent, "no batch was created", orphans, died=died)
+            settled += 1
     except BaseException:
         batch_store.release_claims(db, run.claimed_by)
         raise
-    return len(mine)
+    return settled
 
 
 def delete_files(run: BatchContext, intent_id: str, files: Sequence[str]) -> None:

@@ -101,8 +101,8 @@ def renew(db: "Mongo", intent_id: str, claimed_by: str, now: datetime) -> bool:
 def mark_uploaded(db: "Mongo", intent_id: str, claimed_by: str, input_file_id: str, now: datetime) -> bool:
     """Whether the intent was the caller's; its lines are a file at the provider."""
     where = {"_id": intent_id, "claimed_by": claimed_by, "state": IntentState.INTENDED.value}
-    sets = {"state": IntentState.UPLOADED.value, "input_file_id": input_file_id, "claimed_at": now}
-    return _move(db, where, sets)
+    sets = {"state": IntentState.UPLOADED.value, "input_file_id": input_file_id}
+    return _move(db, where, sets | {"uploaded_at": now, "claimed_at": now})
 
 
 def mark_submitted(

@@ -105,6 +105,7 @@ class BatchIntent:
     ingredient_ids: tuple[int, ...] = field(default=(), repr=False)
     state: IntentState = IntentState.INTENDED
     input_file_id: str | None = None
+    uploaded_at: datetime | None = None
     batch_id: str | None = None
     submitted_at: datetime | None = None
     claimed_at: datetime | None = None

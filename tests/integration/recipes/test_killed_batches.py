@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
+from assets.recipes import batch_store, recipe_store, repair_store
 from local_stack.mongo_server import MongoServer
 from tests.integration.recipes import batch_runs
 from tests.integration.recipes.batch_runs import (
@@ -120,3 +121,26 @@ def test_what_a_killed_run_has_begun_is_left_alone_until_its_lease_runs_out(
     sent = Runs(db, connection, api.url).submit("parse", "too early:0")
     assert (sent.lines, sent.settled, states(db)) == (0, 0, {"parse_submitting": 4})
     assert {job["claimed_by"] for job in jobs_of(db)} == {RUN}
+
+
+def test_what_the_provider_may_still_be_making_is_not_sent_again_though_its_run_is_known_to_be_dead(
+    kill: Kill,
+    db: Mongo,
+    connection: psycopg.Connection,
+    connect: Callable[..., psycopg.Connection],
+    api: StandIn,
+) -> None:
+    fetched(db, 4)
+    assert kill("parse", "submit", "before the creation") == -signal.SIGKILL
+    claims = f"{RUN.partition(':')[0]}:"
+    repair_store.release_dead(db, recipe_store.now(connection), claimed_by_prefix=claims)
+    batch_store.release_claims(db, claims)
+
+    runs = Runs(db, connection, api.url)
+    assert [runs.submit("parse", f"too early {n}:0", LIMITS).settled for n in range(2)] == [0, 0]
+    assert Counter(job["status"] for job in jobs_of(db)) == {"parse_submitting": 2, "parse_submitted": 2}
+    assert [one["claimed_by"] for one in intents(db) if one["state"] == "uploaded"] == ["too early 0:0"]
+
+    (at,) = connection.execute("SELECT (now() + interval '11 minutes')::text").fetchone() or ("",)
+    assert Runs(db, connect(at=at), api.url).submit("parse", "next:0", LIMITS).settled == 1
+    assert states(db) == {"parse_submitted": 4}
