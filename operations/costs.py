@@ -84,8 +84,7 @@ class Costs:
             self._today(cap),
             *(
                 f"in {one.batches} open {'batch' if one.batches == 1 else 'batches'} of {one.pipeline} "
-                f"({one.model}, planned {one.day}): "
-                f"up to {usd(one.usd)} USD reserved"
+                f"({one.model}, planned {one.day}): up to {usd(one.usd)} USD reserved"
                 for one in self.open_batches
             ),
             f"{self._average()}; {self._reach(cap)}",
