@@ -10,8 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.chaos.scene import SCENES
 from tests.chaos.services import running
-from tests.chaos.storm import SCENES, Report, Storm
+from tests.chaos.storm import Report, Storm
 
 
 def storm(pipeline: str, kills: int, seed: int, restarts: int = 2) -> Report:

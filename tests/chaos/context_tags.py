@@ -22,8 +22,8 @@ from resources.alerts import AlertResource
 from resources.model_gate import ModelGate
 from tests.chaos import database, openai_faults
 from tests.chaos.context_tags_judging import CONCURRENCY, Judge, is_too_long
+from tests.chaos.scene import Calls
 from tests.chaos.services import Addresses, Service, stand_in
-from tests.chaos.storm import Calls
 from tests.integration.context_tags.paid_runs import inbox_run, near_presets, text_of
 from tests.integration.context_tags.random_kills import STEPS
 from tests.integration.context_tags.scenes import Core

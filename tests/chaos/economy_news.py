@@ -24,8 +24,8 @@ from resources.chat import ChatResource
 from resources.polite_site import SiteResource
 from tests.chaos import database, openai_faults
 from tests.chaos.economy_news_judging import DAY, KEY, MODES, Judge
+from tests.chaos.scene import Calls
 from tests.chaos.services import Addresses, Service, fired, stand_in
-from tests.chaos.storm import Calls
 from tests.integration.fatal_calls import at_step
 
 NEEDS: tuple[Service, ...] = ("openai", "naver_site")

@@ -24,8 +24,8 @@ from resources.errors import ServiceUnavailable
 from tests.chaos import database
 from tests.chaos.raw_files_judging import UNREACHABLE, Judge
 from tests.chaos.raw_files_run import ENVIRONMENT, Run
+from tests.chaos.scene import Calls
 from tests.chaos.services import Addresses, Service
-from tests.chaos.storm import Calls
 from tests.chaos.stormy_bucket import StormyBucket
 from tests.integration.bucket_fixture import BucketAddress
 from tests.integration.fatal_calls import at_step

@@ -19,8 +19,8 @@ from local_stack.recipe_api.recipes import Row
 from tests.chaos import openai_faults
 from tests.chaos.recipes_judging import Judge
 from tests.chaos.recipes_run import FETCHED_A_RUN, Run
+from tests.chaos.scene import Calls
 from tests.chaos.services import Addresses, Service, fired, stand_in
-from tests.chaos.storm import Calls
 from tests.integration.late_imports import import_all
 from tests.integration.recipes.random_kills import die_at_random
 

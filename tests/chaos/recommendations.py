@@ -26,8 +26,8 @@ from resources.embeddings import EmbeddingResource
 from resources.model_gate import ModelGate
 from tests.chaos import database, openai_faults
 from tests.chaos.recommendations_judging import SIZE, Judge
+from tests.chaos.scene import Calls
 from tests.chaos.services import Addresses, Service, stand_in
-from tests.chaos.storm import Calls
 from tests.integration.fatal_calls import at_step
 from tests.integration.late_imports import import_all
 from tests.integration.openai_clients import embedding_resource

@@ -12,8 +12,10 @@ import pytest
 
 from tests.chaos import storm as storms
 from tests.chaos.__main__ import storm
+from tests.chaos.scene import SCENES, Calls, Scene
 from tests.chaos.services import running
-from tests.chaos.storm import SCENES, Calls, Report, Scene, Storm, postgres_is_gone
+from tests.chaos.storm import Report, Storm, postgres_is_gone
+from tests.integration.fatal_calls import die
 
 KILLS, SEED = 8, 3
 
@@ -24,7 +26,7 @@ def test_after_a_storm_every_item_is_in_its_right_final_state(pipeline: str) -> 
 
     assert report.mistakes == []
     assert report.kills >= KILLS and report.restarts == 1
-    assert report.took  # some killed run had something in hand
+    assert report.took  # some killed run had something in hand, or the storm would go on
     assert report.items > 0 and report.calls.faults > 0
 
 
@@ -67,6 +69,13 @@ class NothingToDo:
         return lambda *_: answers.get(name, False)
 
 
+class DiesEmptyHanded(NothingToDo):
+    """Its every run is killed before it has claimed anything."""
+
+    def work(self, run_id: str, number: int) -> None:
+        die()
+
+
 def report_of(scene: NothingToDo, folder: Path) -> Report:
     with running((), folder) as (postgres, at):
         return Storm(cast(Scene, scene), postgres, at.database_url, kills=1, seed=1, restarts=0).run()
@@ -77,6 +86,12 @@ def test_a_run_that_hangs_is_ended_and_is_a_mistake(tmp_path: Path, monkeypatch:
     report = report_of(NothingToDo(), tmp_path)
     assert "storm-1-1 hung and was ended" in report.mistakes
     assert report.kills == 0 and report.failed == report.runs
+
+
+def test_a_storm_that_took_nothing_out_of_a_runs_hands_goes_on_and_says_so(tmp_path: Path) -> None:
+    report = report_of(DiesEmptyHanded(), tmp_path)
+    assert report.kills > storms.MOST_RUNS_A_KILL  # one was wanted
+    assert any("none of them had anything in hand" in mistake for mistake in report.mistakes)
 
 
 def test_a_run_whose_error_has_a_long_story_ends_all_the_same(
