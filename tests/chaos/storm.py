@@ -51,7 +51,7 @@ class Report:
     failed: int = 0
     restarts: int = 0
     items: int = 0
-    calls: Calls = Calls(0, 0, 0)
+    calls: Calls = field(default_factory=lambda: Calls(0, 0, 0))
     took: dict[str, list[float]] = field(default_factory=dict)
     mistakes: list[str] = field(default_factory=list)
 
