@@ -68,7 +68,7 @@ check: .venv/.installed ## the definitions load, without any service
 # and pip-audit would call that clean.
 audit: .venv/.installed ## known holes in what we depend on, where the registry tells of them
 	@if printf 'urllib3==1.24.1\n' | $(AUDIT) --no-deps -r /dev/stdin 2>&1 | grep -q '^Found '; then \
-		$(AUDIT) --require-hashes -r requirements.lock; \
+		$(AUDIT) --require-hashes -r requirements.lock -r deploy/requirements.lock; \
 	else echo "the registry tells of no known holes here: nothing was audited"; fi
 
 lock: .venv/.installed ## bring both requirements.lock up to date with pyproject.toml

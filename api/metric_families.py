@@ -6,8 +6,26 @@ from decimal import Decimal
 from prometheus_client.metrics_core import Metric
 
 from operations.queue_store import Figures, Queue
+from resources.alert_delivery import FAILED
+from resources.exposition import CounterRow
 
 Samples = Iterable[tuple[Mapping[str, str], float]]
+
+FROM_ZERO: tuple[tuple[str, dict[str, str]], ...] = (
+    ("ai_leases_lost_total", {"pipeline": "economy_news"}),
+    ("alerts_sent_total", {"outcome": FAILED}),
+    ("context_contract_breaches_total", {}),
+)
+"""Counters whose first event is an alert's affair: to Prometheus a series that begins has not risen."""
+
+
+def counters(figures: Figures) -> list[CounterRow]:
+    """All that was counted, and 0 for those `FROM_ZERO` that never were; nothing where it cannot be read."""
+    if figures.failed["counters"]:
+        return []
+    known = {(name, tuple(labels.items())) for name, labels, _ in figures.counters}
+    begun = [(name, labels, 0.0) for name, labels in FROM_ZERO if (name, tuple(labels.items())) not in known]
+    return [*figures.counters, *begun]
 
 
 def families(

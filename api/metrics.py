@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from api.answers import Answers, internal_router
 from api.database import Connections
-from api.metric_families import families
+from api.metric_families import counters, families
 from operations import queue_store
 from operations.queue_store import Queue
 from orchestration.settings import Settings
@@ -47,7 +47,7 @@ def metrics(request: Request, pool: Connections) -> Response:
         recipes = _recipes(settings.mongodb_database, figures.now)
         failed["recipes"] = recipes is None
     told = families(figures, recipes, failed, settings.daily_spending_cap_usd)
-    text = exposition([*counter_families(figures.counters), *told])
+    text = exposition([*counter_families(counters(figures)), *told])
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 

@@ -9,10 +9,16 @@ from fastapi.testclient import TestClient
 from api import metrics
 from local_stack.ports import LOOPBACK, choose
 from resources.chat import ChatResource
+from resources.counters import Counts
 from tests.integration.api.conftest import OpenDoor
 from tests.integration.api.queues import fill_queues
 
 MINUTE, HOUR = 60, 3_600
+AWAITED = {
+    'ai_leases_lost_total{pipeline="economy_news"}',
+    'alerts_sent_total{outcome="failed"}',
+    "context_contract_breaches_total",
+}
 
 
 def told(door: TestClient) -> dict[str, float]:
@@ -54,7 +60,7 @@ def test_every_pipelines_queue_is_told_without_what_ended_well(
         ("rec.queue_item", "recommendations", 'granary_queue_size{pipeline="recommendations"'),
         ("news.ai_batch", "economy_news", "ai_jobs_queue_size"),
         ("raw.request", "raw_files", 'granary_queue_size{pipeline="raw_files"'),
-        ("granary.context_request", "context_tags", "context_"),
+        ("granary.context_request", "context_tags", "context_requests_waiting"),
         ("granary.spending_day", "spending", 'granary_spending_usd{kind="spent"}'),
         ("granary.api_gate", "gates", "granary_gate_shut"),
         ("granary.alert", "alarms", "granary_alarms_standing"),
@@ -78,6 +84,27 @@ def test_a_table_that_is_missing_takes_its_part_alone_and_is_named(
     assert samples['granary_spending_usd{kind="cap"}'] == 5
     others = {"economy_news", "raw_files", "context_tags", "recommendations", "recipes"} - {part}
     assert all(sizes(samples, pipeline) for pipeline in others)
+
+
+def test_what_an_alert_awaits_is_told_before_it_happens_and_once_afterwards(
+    open_door: OpenDoor, connection: psycopg.Connection
+) -> None:
+    door = open_door()
+    begun = dict.fromkeys(AWAITED, 0.0)
+    assert {name: value for name, value in told(door).items() if name in AWAITED} == begun
+    counts = Counts()
+    counts.add("context_contract_breaches_total")
+    counts.add("ai_leases_lost_total", 2, pipeline="economy_news")
+    counts.write(connection)
+    happened = {"context_contract_breaches_total": 1.0, 'ai_leases_lost_total{pipeline="economy_news"}': 2.0}
+    assert {name: value for name, value in told(door).items() if name in AWAITED} == begun | happened
+
+
+def test_counters_that_cannot_be_read_are_not_told_as_none(
+    open_door: OpenDoor, connection: psycopg.Connection
+) -> None:
+    connection.execute("ALTER TABLE granary.counter RENAME TO gone")
+    assert not told(open_door()).keys() & AWAITED
 
 
 def test_how_long_the_oldest_waits_is_told_in_seconds(

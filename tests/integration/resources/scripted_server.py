@@ -56,7 +56,10 @@ def _read_request(connection: socket.socket) -> str:
     head, _, body = received.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: *(\d+)", head.lower())
     while length and len(body) < int(length[1]):
-        body += connection.recv(65_536)
+        chunk = connection.recv(65_536)
+        if not chunk:
+            raise ConnectionResetError
+        body += chunk
     return (head + b"\r\n\r\n" + body).decode("utf-8", "replace")
 
 
