@@ -2,10 +2,20 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+
+def how_many(usual: int) -> int:
+    """GRANARY_BAD_INPUTS, or `usual` where it is not set; whatever is no number above 0 ends the tests."""
+    asked = os.environ.get("GRANARY_BAD_INPUTS", "").strip() or str(usual)
+    if not (asked.isdecimal() and int(asked)):
+        pytest.exit(f"GRANARY_BAD_INPUTS is {asked!r}: set it to a number above 0, as 10000", returncode=4)
+    return int(asked)
+
+
 bad_inputs = settings(
-    max_examples=int(os.environ.get("GRANARY_BAD_INPUTS", "500")),
+    max_examples=how_many(500),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],

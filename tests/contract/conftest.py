@@ -21,6 +21,7 @@ from resources.embeddings import EmbeddingResource
 from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
 from tests.contract.named_services import SERVICES
+from tests.contract.reachable import prices, wrong_with
 from tests.integration.bucket_fixture import running_bucket
 from tests.integration.mongo_fixture import running_mongo
 from tests.integration.stand_ins import StandIn, openai_stand_in
@@ -28,6 +29,11 @@ from tests.integration.stand_ins import StandIn, openai_stand_in
 
 def pytest_report_header() -> list[str]:
     return SERVICES.announcement()
+
+
+def pytest_sessionstart() -> None:
+    if told := wrong_with(SERVICES):
+        raise pytest.UsageError(*told, "correct it, or leave it out: then a stand-in is asked")
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +137,7 @@ def api_settings(stand_in: StandIn | None) -> dict[str, Any]:
     if stand_in is None and not os.environ.get("OPENAI_API_KEY"):
         pytest.fail("OPENAI_API_KEY is not set; a server that wants none takes any")
     url = SERVICES.openai_base_url if stand_in is None else f"{stand_in.url}/v1"
-    return {"base_url": url, "model_prices": SERVICES.model_prices, "timeout_ms": 60_000}
+    return {"base_url": url, "model_prices": prices(SERVICES), "timeout_ms": 60_000}
 
 
 @pytest.fixture

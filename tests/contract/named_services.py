@@ -1,10 +1,9 @@
 """Which services the suite asks: those that `make contract` was given an address for, else stand-ins."""
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from local_stack.environment import is_ours
 from local_stack.processes import PROJECT
@@ -29,7 +28,7 @@ class NamedServices:
     openai_base_url: str = field(default="", repr=False)
     chat_model: str = CHAT_MODEL
     embedding_model: str = EMBEDDING_MODEL
-    model_prices: dict[str, Any] = field(default_factory=dict)
+    model_prices: str = "{}"
     wait_for_batches: bool = True
 
     def announcement(self) -> list[str]:
@@ -74,7 +73,7 @@ def services_named_in(environment: Mapping[str, str]) -> NamedServices:
         openai_base_url=named("OPENAI_BASE_URL"),
         chat_model=(openai_is_real and named("OPENAI_MODEL")) or CHAT_MODEL,
         embedding_model=(openai_is_real and named("OPENAI_EMBEDDING_MODEL")) or EMBEDDING_MODEL,
-        model_prices=json.loads(named("MODEL_PRICES") or "{}"),
+        model_prices=named("MODEL_PRICES") or "{}",
         wait_for_batches=not openai_is_real or named("CONTRACT_BATCHES") == "true",
     )
 

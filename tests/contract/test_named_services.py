@@ -1,8 +1,16 @@
 """What is asked, and that nothing real is unless it was meant."""
 
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
 from local_stack.environment import marked
 from local_stack.processes import PROJECT
-from tests.contract.named_services import NamedServices, services_named_in
+from tests.contract.named_services import SERVICES, NamedServices, services_named_in
+from tests.contract.reachable import wrong_with
+from tests.integration.resources.scripted_server import unused_address
+from tests.integration.stand_ins import StandIn
 
 ADDRESSES = {
     "MONGODB_URI": "mongodb://user:canary-1@mongo.example:27017/?tls=true",
@@ -44,3 +52,43 @@ def test_a_real_api_is_not_waited_for_unless_asked_to_be() -> None:
     assert not services_named_in(real).wait_for_batches
     assert services_named_in({**real, "CONTRACT_BATCHES": "true"}).wait_for_batches
     assert services_named_in({"CONTRACT_REAL": "true"}).wait_for_batches
+
+
+def test_a_named_service_that_is_away_or_no_address_is_told_before_the_suite_and_stays_unnamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away = unused_address()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "canary")
+    services = {
+        "DATABASE_URL": f"postgresql://user:canary@{away}/granary",
+        "MONGODB_URI": "canary",
+        "S3_ENDPOINT_URL": f"http://{away}",
+        "OPENAI_BASE_URL": f"http://{away}/v1",
+    }
+    told = wrong_with(services_named_in({"CONTRACT_REAL": "true", **services}))
+    assert [line.split(": ")[1].split(",")[0] for line in told] == list(services)
+    text = "\n".join(told)
+    assert not [part for part in ("canary", away, "make up") if part in text]
+
+
+@pytest.mark.parametrize("prices", ["{a", "[1]"])
+def test_prices_that_are_none_are_told_by_their_name(monkeypatch: pytest.MonkeyPatch, prices: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    named = {"CONTRACT_REAL": "true", "OPENAI_API_KEY": "canary", "MODEL_PRICES": prices}
+    (told,) = wrong_with(services_named_in(named))
+    assert "MODEL_PRICES is no JSON" in told
+
+
+def test_services_that_answer_are_not_complained_of(
+    database_url: str, mongo: Database[dict[str, Any]], stand_in: StandIn | None
+) -> None:
+    host, port = mongo.client.address or ("", 0)
+    named = {
+        "DATABASE_URL": database_url,
+        "MONGODB_URI": SERVICES.mongodb_uri or f"mongodb://{host}:{port}",
+    }
+    if stand_in is not None:
+        named |= {"OPENAI_BASE_URL": f"{stand_in.url}/v1", "OPENAI_API_KEY": "sk-contract"}
+    assert wrong_with(services_named_in({"CONTRACT_REAL": "true", **named})) == []
+    assert wrong_with(NamedServices()) == []

@@ -1,6 +1,5 @@
 """Every route against its own documentation: requests that fit it, requests that do not, other methods."""
 
-import os
 from typing import Any
 
 import pytest
@@ -13,10 +12,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.app import build_app
 from orchestration.settings import Settings
+from tests.bad_inputs import how_many
 from tests.integration.api.conftest import OpenDoor
 from tests.unit.api.tokens import ADMIN, BEARER, NOWHERE
 
-EXAMPLES = int(os.environ.get("GRANARY_BAD_INPUTS", "25"))
+EXAMPLES = how_many(25)
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", build_app(Settings(api_docs=True), NOWHERE))
 
