@@ -86,6 +86,9 @@ class Stack:
             state = State.load(self.root)
             external = self.external()
             embedded = [name for name in NAMES if name not in external]
+            if leaving := [name for name in embedded if state.is_leaving(name)]:
+                # As a killed `make demo` leaves them: told to end by the kernel, which may take them seconds.
+                self._stop(state, leaving)
             running = {name for name in embedded if state.process(name)}
             self._choose_ports(state, [name for name in embedded if name not in running])
             services = Services(self.root, state.ports)
@@ -95,7 +98,7 @@ class Stack:
                     if name not in running:
                         launched_at[name] = self._launch(services[name], state)
                     elif name in state.dies_with and not self._die_with_parent:
-                        self._say(f"{name} belongs to process {state.dies_with[name]} and ends with it")
+                        self._say(f"{name} belongs to process {state.dies_with[name].pid} and ends with it")
                 seconds = self._wait_until_ready([services[name] for name in embedded], state, launched_at)
                 self._write_env()
             except BaseException:
@@ -213,7 +216,7 @@ class Stack:
             state.processes[service.name] = Identity.of(process.pid)
             state.dies_with.pop(service.name, None)
             if self._die_with_parent:
-                state.dies_with[service.name] = os.getpid()
+                state.dies_with[service.name] = Identity.of(os.getpid())
             state.save()
         return now
 

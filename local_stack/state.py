@@ -23,7 +23,7 @@ class State:
     root: str
     ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, Identity] = field(default_factory=dict)
-    dies_with: dict[str, int] = field(default_factory=dict)
+    dies_with: dict[str, Identity] = field(default_factory=dict)
 
     @classmethod
     def load(cls, root: Path) -> "State":
@@ -33,8 +33,11 @@ class State:
             found = json.loads(path.read_text())
             if found["root"] != str(root):
                 return cls(str(root))
-            processes = {name: Identity(**identity) for name, identity in found["processes"].items()}
-            return cls(found["root"], found["ports"], processes, found["dies_with"])
+            processes, dies_with = (
+                {name: Identity(**identity) for name, identity in found[of].items()}
+                for of in ("processes", "dies_with")
+            )
+            return cls(found["root"], found["ports"], processes, dies_with)
         except FileNotFoundError:
             return cls(str(root))
         except (ValueError, KeyError, TypeError) as error:
@@ -49,6 +52,11 @@ class State:
         """The service's process, if it is alive."""
         identity = self.processes.get(name)
         return identity if identity and identity.process() else None
+
+    def is_leaving(self, name: str) -> bool:
+        """Whether the service lives on without the process that it dies with: it ends at any moment."""
+        parent = self.dies_with.get(name)
+        return self.process(name) is not None and parent is not None and parent.process() is None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import psutil
 
 from local_stack.environment import TRIGGERS
 from local_stack.stack import Stack
+from local_stack.state import State
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,7 +83,13 @@ class Project:
         return self._run(["sh", "-c", f". .local/env && {line}"])
 
     def running(self) -> list[str]:
-        """Command lines of living processes that belong to this folder's stack."""
+        """Command lines of living processes that belong to this folder's stack.
+
+        Those that it remembers are among them: to root, Postgres is a system user's, with its data elsewhere.
+        """
+        remembered = {
+            identity.pid for identity in State.load(self.local).processes.values() if identity.process()
+        }
         found = []
         for process in psutil.process_iter():
             try:
@@ -90,7 +97,7 @@ class Project:
                 mark = process.environ().get("GRANARY_LOCAL_STACK")
             except psutil.Error:
                 continue
-            mine = str(self.folder) in line or mark == str(self.local)
+            mine = str(self.folder) in line or mark == str(self.local) or process.pid in remembered
             if mine and process.pid != os.getpid() and status != psutil.STATUS_ZOMBIE:
                 found.append(line)
         return found

@@ -51,7 +51,13 @@ def test_a_demo_that_is_broken_off_leaves_nothing_running_and_nothing_broken(
     ):
         demo = project.start("demo")
         assert demo.stdout is not None
-        next(line for line in demo.stdout if line.startswith(moment))
+        said = []
+        for line in demo.stdout:
+            said.append(line)
+            if line.startswith(moment):
+                break
+        else:
+            pytest.fail(f"it ended before {moment!r}: {''.join(said)}")
         demo.send_signal(sent)
         assert demo.wait(timeout=60) != 0, moment
         project.wait_until_nothing_runs()

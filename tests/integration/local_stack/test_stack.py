@@ -4,7 +4,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -405,20 +406,27 @@ def test_an_interruption_leaves_nothing_running_however_often_it_is_repeated(
     assert identities(root) == {}
 
 
-def test_kill_9_of_the_parent_takes_its_services_along(make_stack: MakeStack, only: Only) -> None:
-    root = make_stack().root
+@contextmanager
+def parent_of(root: Path, environ: Environ) -> Iterator["subprocess.Popen[str]"]:
+    """A process whose services run and die with it."""
     script = (
         "import signal, sys, pathlib; from local_stack.stack import Stack\n"
         "with Stack(pathlib.Path(sys.argv[1]), die_with_parent=True): print('up', flush=True); signal.pause()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(root)],
-        env={"PATH": os.defpath, **only("mongo_server", "postgres")},
+        env={"PATH": os.defpath, **environ},
         cwd=processes.PROJECT,
         stdout=subprocess.PIPE,
         text=True,
     ) as parent:
         assert parent.stdout and parent.stdout.readline() == "up\n"
+        yield parent
+
+
+def test_kill_9_of_the_parent_takes_its_services_along(make_stack: MakeStack, only: Only) -> None:
+    root = make_stack().root
+    with parent_of(root, only("mongo_server", "postgres")) as parent:
         running = identities(root)
         trees = [
             Identity.of(p.pid) for one in running.values() for p in processes.tree(psutil.Process(one.pid))
@@ -426,6 +434,27 @@ def test_kill_9_of_the_parent_takes_its_services_along(make_stack: MakeStack, on
         parent.kill()
     assert len(trees) > 5
     assert processes.wait_until_gone(trees, 10)
+
+
+def test_what_still_ends_after_kill_9_of_its_parent_is_awaited_and_started_anew(
+    make_stack: MakeStack, only: Only, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = make_stack("mongo_server")
+    with parent_of(stack.root, only("mongo_server")) as parent:
+        old = identities(stack.root)["mongo_server"]
+        leaving = psutil.Process(old.pid)
+        leaving.suspend()  # it takes its time
+        parent.kill()
+    await_end = processes.stop
+
+    def stop(targets: Mapping[str, tuple[Identity, signal.Signals]]) -> None:
+        leaving.resume()
+        await_end(targets)
+
+    monkeypatch.setattr(processes, "stop", stop)
+    (mongo,) = [service for service in stack.start() if service.name == "mongo_server"]
+    assert mongo.state == RUNNING and mongo.pid != old.pid
+    assert old.process() is None
 
 
 def test_two_ups_at_once_start_each_service_once(make_stack: MakeStack, only: Only) -> None:
