@@ -4,18 +4,29 @@ The code location is imported once, before the workers' processes are forked, so
 """
 
 import os
+from urllib.parse import urlsplit
 
 from celery import Celery
 from celery.signals import worker_init
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
-BROKER = os.environ.get("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
+SCHEMES = ("redis", "rediss", "sentinel", "amqp", "amqps", "rpc")
+
+
+def address(name: str) -> str:
+    """The variable's address. Exits, without showing it, where there is none: it may hold a password."""
+    given = os.environ.get(name, "").strip()
+    if urlsplit(given).scheme in SCHEMES:
+        return given
+    what = f"begins with none of {', '.join(SCHEMES)}" if given else "is not set"
+    raise SystemExit(f"{name} {what}: give it what the daemon has, as redis://:password@host:6379/0")
+
 
 app: Celery = make_app(  # type: ignore[no-untyped-call]
     {
-        "broker": BROKER,
-        "backend": os.environ.get("CELERY_RESULT_URL", BROKER),
+        "broker": address("CELERY_BROKER_URL"),
+        "backend": address("CELERY_RESULT_URL"),
         "config_source": {
             # Early: with late ones a run whose worker was killed would be handed on without anybody noticing.
             "task_acks_late": False,
