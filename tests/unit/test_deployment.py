@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from orchestration.settings import Settings
+
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 CADDYFILE = DEPLOY / "proxy" / "Caddyfile"
@@ -28,6 +30,11 @@ SECRETS_OF = {
     "door": {"POSTGRES_PASSWORD", "MONGO_PASSWORD", "OPENAI_API_KEY", "ALERT_URLS"}
     | {"API_TOKEN", "ADMIN_TOKEN", "CONTEXT_HMAC_KEY"},
 }
+FIXED = {
+    "S3_ENDPOINT_URL", "S3_BUCKET", "PUSHGATEWAY_URL", "GRANARY_ENVIRONMENT", "MONGODB_DATABASE",
+    "LOCAL_TEST_SITES", "API_DOCS", "CONTEXT_PRESETS_FILE",
+}  # fmt: skip
+"""Settings that compose itself decides on, that are for tests, or name a file which the image has not."""
 VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[a-z0-9.]+)?|RELEASE\.\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
 FROM_OUTSIDE = re.compile(r"\$\{\w+:[?-]\}")
 """A value that stands in deploy/.env, and nowhere in what is committed."""
@@ -164,9 +171,27 @@ def test_each_container_of_ours_knows_the_secrets_of_its_own_work_only(services:
 
 def test_the_example_names_all_that_compose_asks_for() -> None:
     asked = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
-    example = (DEPLOY / ".env.example").read_text()
     asked |= set(re.findall(r"environment: (\w+)\}", (DEPLOY / "compose.yaml").read_text()))
-    assert set(re.findall(r"^(\w+)=", example, re.MULTILINE)) == asked
+    named = set(re.findall(r"^(\w+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
+    of_the_root = set(re.findall(r"^#(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    assert named <= asked <= named | of_the_root
+
+
+@pytest.mark.parametrize("name", ["code", "worker-crawl", "worker-llm", "door"])
+def test_every_setting_reaches_the_containers_that_work(services: dict[str, Any], name: str) -> None:
+    given = environment(services[name])
+    settings = {field.upper() for field in Settings.model_fields} - FIXED
+    assert settings <= given.keys()
+    assert {given[setting] for setting in settings} >= {"${OPENAI_BASE_URL:-}", "${FETCH_METADATA:-}"}
+    wrong = [one for one in settings if not re.fullmatch(rf"\$\{{{one}:-\d*\}}", given[one])]
+    assert wrong == []
+
+
+def test_a_workers_health_is_its_own(services: dict[str, Any]) -> None:
+    for name in ("crawl", "llm"):
+        worker = services[f"worker-{name}"]
+        assert f"-n {name}@%h" in worker["command"]
+        assert worker["healthcheck"]["test"][1].endswith(f" -d {name}@$$(hostname)")
 
 
 def test_the_proxy_asks_for_a_login_before_the_ui() -> None:

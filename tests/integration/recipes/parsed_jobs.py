@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from hashlib import sha256
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -59,8 +60,6 @@ def put_parsed(db: Mongo, job_id: str, *ingredients: str | dict[str, Any], **fie
 class Embedding:
     """A direction of its own for each name, or one at a given cosine to that of another."""
 
-    _axes: ClassVar[dict[str, int]] = {}
-
     def __init__(self, alike: Mapping[str, tuple[str, float]] | None = None) -> None:
         self.calls: list[list[str]] = []
         self._alike = alike or {}
@@ -77,7 +76,8 @@ class Embedding:
         return vector
 
     def _axis(self, name: str) -> int:
-        return self._axes.setdefault(name, len(self._axes))
+        """By the name alone: a run in another process gives it the same."""
+        return int.from_bytes(sha256(name.encode()).digest()) % DIMENSIONS
 
 
 def persist_all(
