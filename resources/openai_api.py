@@ -33,6 +33,7 @@ from resources.spending import Usage
 if TYPE_CHECKING:
     from openai import OpenAI
 
+OPENAI_URL = "https://api.openai.com/v1"
 MOST_TOKENS = 10**9
 """Of one call or one line; a count beyond it is none."""
 
@@ -101,9 +102,9 @@ class OpenAiResource(dg.ConfigurableResource):
         if not key:
             message = "OPENAI_API_KEY is not set: set it, or start the local stack with `make up`"
             raise ApiFailure(Verdict(SUSPEND, "AUTH"), "no_api_key", message)
-        return OpenAI(
-            api_key=key, base_url=self.base_url or None, timeout=self.timeout_ms / 1000, max_retries=0
-        )
+        # An empty variable, as Compose passes one that is not set, would be an address to the SDK.
+        url = self.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
+        return OpenAI(api_key=key, base_url=url, timeout=self.timeout_ms / 1000, max_retries=0)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
