@@ -9,7 +9,23 @@ MODULE = "orchestration.run_launchers.celery_worker"
 
 
 @pytest.mark.parametrize("missing", ["CELERY_BROKER_URL", "CELERY_RESULT_URL"])
-@pytest.mark.parametrize("given", [None, " ", "canary", "http://:canary@broker", "6379"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        " ",
+        "canary",
+        "6379",
+        "http://:canary@broker",
+        "redis://",
+        "redis://:canary@broker:port/0",
+        "redis://:canary#x@broker:6379/0",
+        "redis://broker:99999/0",
+        "redis://broker/canary",
+        "redis://[::1/0",
+        "rpc://",
+    ],
+)
 def test_an_address_that_is_none_is_named_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, missing: str, given: str | None
 ) -> None:
@@ -22,7 +38,7 @@ def test_an_address_that_is_none_is_named_and_not_shown(
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
     with pytest.raises(SystemExit) as ended:
         importlib.import_module(MODULE)
-    assert str(ended.value).startswith(f"{missing} ") and "canary" not in str(ended.value)
+    assert str(ended.value).startswith(f"{missing} is ") and "canary" not in str(ended.value)
 
 
 def test_both_addresses_are_the_apps(monkeypatch: pytest.MonkeyPatch) -> None:
