@@ -5,6 +5,7 @@ Lines end at b"\\n" and nowhere else: a text may hold U+2028 and other marks at 
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -160,6 +161,16 @@ def write_shards(
                 size += len(line)
                 following = next(waiting, None)
         yield Shard(number, tuple(custom_ids), size, digest.hexdigest())
+
+
+def emptied(file: BinaryIO) -> BinaryIO:
+    """The file to write from its start, nothing in it; closing what is given leaves `file` open.
+
+    So lines are written and read in a file without a name, which a killed run cannot leave behind.
+    """
+    file.seek(0)
+    file.truncate()
+    return os.fdopen(os.dup(file.fileno()), "wb")
 
 
 def hash_of(lines: Iterable[bytes]) -> str:

@@ -7,8 +7,7 @@ for it before anything is sent again.
 
 from collections.abc import Iterator, Sequence
 from datetime import date
-from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 from assets.economy_news import batch_store
@@ -19,7 +18,7 @@ from assets.economy_news.settlement import PIPELINE
 from assets.economy_news.store import input_hash
 from resources import batch_spending
 from resources.api_failure import FAIL, ApiFailure
-from resources.batch_lines import MAX_BYTES, MAX_LINES, Shard, request_line, write_shards
+from resources.batch_lines import MAX_BYTES, MAX_LINES, Shard, emptied, request_line, write_shards
 from resources.batches import Endpoint, InputFileGone, QueueFull
 from resources.chat import JsonSchema
 from resources.counters import Counts
@@ -37,7 +36,7 @@ class Planned(NamedTuple):
 
     batch: OpenBatch
     lines: int
-    path: Path
+    file: BinaryIO
 
 
 def file_name(plan: str) -> str:
@@ -57,7 +56,7 @@ class BatchSender:
         self._refused: dict[int, str] = {}
         self.reason: str | None = None
 
-    def plan(self, day: date, sections: Sequence[str], path: Path) -> Planned | None:
+    def plan(self, day: date, sections: Sequence[str], file: BinaryIO) -> Planned | None:
         """The next batch of the day's jobs, as many as there is room for; None where none is to be sent."""
         run, plan = self._run, uuid4().hex
         self._refused = {}
@@ -67,7 +66,7 @@ class BatchSender:
                 batch_store.lock_planning(self._connection, run.model.name)
                 room = room_now(self._connection, run.model, run.chat.max_output_tokens, run.rules)
                 written = self._lines(plan, day, sections, room, lines)
-                shards = write_shards(written, lambda _: path.open("wb"), self._max_lines, self._max_bytes)
+                shards = write_shards(written, lambda _: emptied(file), self._max_lines, self._max_bytes)
                 shard = next(shards, None)
                 self._write_refused()
                 if shard is not None:
@@ -79,16 +78,16 @@ class BatchSender:
         if shard is None:
             return None
         (batch,) = [one for one in batch_store.open_batches(self._connection) if one.plan == plan]
-        return Planned(batch, len(shard.custom_ids), path)
+        return Planned(batch, len(shard.custom_ids), file)
 
     def send(self, planned: Planned) -> None:
         """Makes the plan a batch. Where it is none its jobs are free again, unless nobody can tell yet."""
         run, batch = self._run, planned.batch
         name = file_name(batch.plan)
         try:
-            with planned.path.open("rb") as file:
-                run.gate.asks()
-                file_id = run.api.upload(file, name)
+            run.gate.asks()
+            planned.file.seek(0)
+            file_id = run.api.upload(planned.file, name)
         except ApiFailure as failure:
             # After an answer that was lost the file may be there all the same.
             self._refuse(batch, failure, name if _is_unknown(failure) else None)

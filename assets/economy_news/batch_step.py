@@ -6,8 +6,7 @@ First what earlier runs left open, then what the provider has answered, then new
 import time
 from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
 
 import psycopg
 
@@ -135,10 +134,10 @@ class BatchStep:
 
     def _send(self, run: BatchRun) -> None:
         sender = BatchSender(run, *self._limits)
-        with TemporaryDirectory(prefix="granary-batch-") as folder:
+        with TemporaryFile(prefix="granary-batch-", buffering=0) as file:
             for day, sections in self._days_to_plan():
                 while time.monotonic() < self._ends_at and sender.reason is None:
-                    planned = sender.plan(day, sections, Path(folder) / "lines.jsonl")
+                    planned = sender.plan(day, sections, file)
                     if planned is None:
                         break
                     # What did not fit waits for the next run; what did is sent.

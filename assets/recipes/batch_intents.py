@@ -8,8 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
 
 import psycopg
@@ -67,7 +66,7 @@ class BatchContext:
         counts.write(self.connection)
 
 
-def send(run: BatchContext, shard: Shard, lines: Sequence[Line], path: Path) -> str | None:
+def send(run: BatchContext, shard: Shard, lines: Sequence[Line], file: BinaryIO) -> str | None:
     """None if the shard is a batch now, else why not.
 
     Its jobs are free again then, but where nobody can tell yet whether there is a batch: see `settle_open`.
@@ -78,8 +77,8 @@ def send(run: BatchContext, shard: Shard, lines: Sequence[Line], path: Path) -> 
     if reason := _reserve(run, intent, lines):
         return reason
     try:
-        with path.open("rb") as file:
-            file_id = run.api.upload(file, file_name(intent.id))
+        file.seek(0)
+        file_id = run.api.upload(file, file_name(intent.id))
     except ApiFailure as failure:
         # After an answer that was lost the file may be there all the same.
         return _refused(run, intent, failure, file_name(intent.id) if _is_unknown(failure) else None)

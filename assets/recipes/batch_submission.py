@@ -8,9 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO
 
 import psycopg
 
@@ -31,7 +30,7 @@ from assets.recipes.rules import RecipeRules
 from assets.recipes.statuses import LEASE_SECONDS
 from resources.alerts import AlertResource
 from resources.api_failure import ApiFailure
-from resources.batch_lines import MAX_BYTES, MAX_LINES, write_shards
+from resources.batch_lines import MAX_BYTES, MAX_LINES, emptied, write_shards
 from resources.batches import BatchApi, BatchResource
 from resources.model_gate import ModelGate
 from resources.model_table import Model
@@ -158,9 +157,9 @@ class Submitter:
     def _send_all(self, run: BatchContext) -> None:
         batch_intents.delete_left_files(run)
         lines = Peekable(self._lines(run))
-        with TemporaryDirectory(prefix="granary-batch-") as folder:
+        with TemporaryFile(prefix="granary-batch-", buffering=0) as file:
             while not self._must_wait(run, lines) and lines.peek() is not None:
-                self._send_part(run, lines, Path(folder))
+                self._send_part(run, lines, file)
         self._fail_unusable(run)
 
     def _must_wait(self, run: BatchContext, lines: Peekable) -> bool:
@@ -177,7 +176,7 @@ class Submitter:
         self._outcome.reason = reason
         return reason is not None
 
-    def _send_part(self, run: BatchContext, lines: Peekable, folder: Path) -> None:
+    def _send_part(self, run: BatchContext, lines: Peekable, file: BinaryIO) -> None:
         """Sends as many of the lines as the money and the queue have room for now, in as many batches."""
         queued = batch_store.enqueued_tokens(self._db, run.model.name)
         room = Room(
@@ -188,13 +187,12 @@ class Submitter:
         )
         taken: dict[str, Line] = {}
         part = room.fill(lines, taken)
-        path = folder / "lines.jsonl"
-        for shard in write_shards(part, lambda _: path.open("wb"), self._max_lines, self._max_bytes):
+        for shard in write_shards(part, lambda _: emptied(file), self._max_lines, self._max_bytes):
             self._renew_claims()
             sent = [taken.pop(custom_id) for custom_id in shard.custom_ids]
             # From here on its jobs follow the intent, whatever becomes of this run.
             ids = [one for one in shard.custom_ids if self._held.pop(one, False)]
-            if reason := batch_intents.send(run, shard, sent, path):
+            if reason := batch_intents.send(run, shard, sent, file):
                 self._outcome.reason = reason
                 self._count_free(ids)
                 return

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from assets.economy_news import job_store, repair_store, result_kinds
+from assets.economy_news import batch_store, job_store, repair_store, result_kinds
 from assets.economy_news.models import JobMode, Partition
 from resources.counters import value
 from tests.integration.economy_news.batching import (
@@ -212,6 +212,28 @@ def test_two_runs_that_plan_at_once_take_each_job_once(
         assert a_step(connection, provider.url).lines == 2
     assert a_step(connection, provider.url, "run-2").lines == 1
     assert len(created(provider)) == 2
+
+
+@pytest.mark.parametrize("step", ["mark_uploaded", "mark_submitted"])
+def test_a_file_whose_plan_another_run_has_taken_meanwhile_is_deleted_and_no_batch_goes_on(
+    connection: psycopg.Connection, provider: StandIn, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    waiting_for_a_batch(connection, 2)
+    real = getattr(batch_store, step)
+
+    def taken_meanwhile(*args: Any) -> bool:
+        assert len(files(provider.url)) == 1
+        connection.execute("UPDATE news.ai_batch SET claimed_by = 'run-2'")
+        is_still_mine: bool = real(*args)
+        return is_still_mine
+
+    monkeypatch.setattr(batch_store, step, taken_meanwhile)
+    a_step(connection, provider.url)
+    assert files(provider.url) == []
+    cancelled = [
+        one["batch_id"] for one in provider.get("ledger")["entries"] if one["endpoint"] == "batches/cancel"
+    ]
+    assert cancelled == created(provider) and len(cancelled) == (step == "mark_submitted")
 
 
 def test_a_mode_is_changed_for_what_waits_only(connection: psycopg.Connection, provider: StandIn) -> None:

@@ -1,10 +1,12 @@
 """A run killed at any point between the claim and the last file's deletion: no line is sent twice or lost."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -29,10 +31,12 @@ JOBS = 3
 
 
 @pytest.fixture(scope="module")
-def killed() -> Iterator[Run]:
-    """Runs a step that dies at the point; its exit code."""
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Runs a step that dies at the point; its exit code. None of them leaves a file behind."""
     command = [sys.executable, "-m", "tests.integration.economy_news.killed_batches"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    temporary = tmp_path_factory.mktemp("temporary")
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}, **pipes) as process:
         assert process.stdin is not None and process.stdout is not None
         stdin, stdout = process.stdin, process.stdout
 
@@ -43,6 +47,7 @@ def killed() -> Iterator[Run]:
 
         yield run
         stdin.close()
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("point", list(POINTS))

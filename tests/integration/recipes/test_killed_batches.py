@@ -1,11 +1,13 @@
 """A run killed at any point of a batch stage: every line is sent once, and jobs and money end right."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -41,13 +43,16 @@ def api(openai_api: StandIn) -> Iterator[StandIn]:
 
 
 @pytest.fixture(scope="module")
-def killer() -> Iterator[subprocess.Popen[str]]:
-    """The process whose forks are killed."""
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator["subprocess.Popen[str]"]:
+    """The process whose forks are killed. None of them leaves a file behind."""
     command = [sys.executable, "-m", "tests.integration.recipes.killed_run"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    temporary = tmp_path_factory.mktemp("temporary")
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}, **pipes) as process:
         yield process
         process.stdin.close()  # type: ignore[union-attr]
         process.wait(timeout=30)
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.fixture

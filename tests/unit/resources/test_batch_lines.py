@@ -7,6 +7,7 @@ import os
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from resources.batch_lines import (
     TokenUsage,
     content_of,
+    emptied,
     hash_of,
     read_lines,
     read_results,
@@ -270,6 +272,16 @@ def test_a_shard_is_whole_on_disk_when_it_is_yielded(tmp_path: Path, open_shard:
     shard = next(write_shards(numbered([10] * 3), open_shard, 2, 100))
     assert hash_of([(tmp_path / "shard-1.jsonl").read_bytes()]) == shard.sha256
     assert not (tmp_path / "shard-2.jsonl").exists()
+
+
+def test_a_file_without_a_name_holds_the_last_shard_alone_whatever_was_read_of_the_one_before() -> None:
+    with TemporaryFile(buffering=0) as file:
+        for written in (b"a long shard\n" * 9, b"short\n", b"another\n" * 3):
+            with emptied(file) as opened:
+                opened.write(written)
+            file.seek(0)
+            assert file.read() == written
+            file.seek(2)
 
 
 def test_a_line_above_the_limit_is_refused_by_its_name(open_shard: Any) -> None:
