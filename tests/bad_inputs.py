@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 
-def how_many(usual: int) -> int:
-    """GRANARY_BAD_INPUTS, or `usual` where it is not set; whatever is no number above 0 ends the tests."""
-    asked = os.environ.get("GRANARY_BAD_INPUTS", "").strip() or str(usual)
+def how_many(usual: int, variable: str = "GRANARY_BAD_INPUTS") -> int:
+    """The variable, or `usual` where it is not set; whatever is no number above 0 ends the tests."""
+    asked = os.environ.get(variable, "").strip() or str(usual)
     if not (asked.isdecimal() and int(asked)):
-        pytest.exit(f"GRANARY_BAD_INPUTS is {asked!r}: set it to a number above 0, as 10000", returncode=4)
+        pytest.exit(f"{variable} is {asked!r}: set it to a number above 0, as 10000", returncode=4)
     return int(asked)
 
 

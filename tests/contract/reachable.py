@@ -2,20 +2,24 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from resources.batches import BatchResource
 from resources.bucket import BucketResource
 from resources.errors import ServiceError, ServiceNotConfigured, ServiceUnavailable
+from resources.model_table import ModelPrice
 from resources.mongo import MongoResource
 from resources.postgres import PostgresResource
 from tests.contract.named_services import NamedServices
 
-_ADVICE = ": start the local stack"
-"""Where Granary's own advice begins, which is none for somebody who has named a service of his own."""
+_ADVICE = re.compile(r"[:;] (?:locally, )?start the local stack.*", re.DOTALL)
+"""Granary's own, which is none for somebody who has named a service of his own."""
 
 
 def prices(services: NamedServices) -> dict[str, Any]:
@@ -24,9 +28,14 @@ def prices(services: NamedServices) -> dict[str, Any]:
         found = json.loads(services.model_prices)
     except json.JSONDecodeError as error:
         raise ServiceNotConfigured(f"MODEL_PRICES is no JSON: {error.msg}") from None
-    if not isinstance(found, dict):
-        raise ServiceNotConfigured("MODEL_PRICES is no JSON object of prices by model")
-    return found
+    try:
+        return {
+            name: ModelPrice.model_validate(price).model_dump(mode="json") for name, price in found.items()
+        }
+    except (AttributeError, ValidationError):
+        raise ServiceNotConfigured(
+            'MODEL_PRICES must be such as {"my-model": {"input": 0.15, "cached": 0.075, "output": 0.60}}'
+        ) from None
 
 
 def wrong_with(services: NamedServices) -> list[str]:
@@ -50,12 +59,16 @@ def _telling(name: str, told: list[str]) -> Iterator[None]:
     try:
         yield
     except (ServiceError, ServiceNotConfigured, ServiceUnavailable) as error:
-        told.append(f"contract: {name}: {str(error).partition(_ADVICE)[0]}")
+        told.append(f"contract: {name}: {_ADVICE.sub('', str(error))}")
 
 
 def _ask_postgres(services: NamedServices) -> None:
     with PostgresResource(database_url=services.database_url).connect() as connection:
-        connection.execute("SELECT 1")
+        found = connection.execute(
+            "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user"
+        ).fetchone()
+        if found != (True,):
+            raise ServiceNotConfigured("its user may not create a database: ALTER ROLE … CREATEDB")
 
 
 def _ask_mongo(services: NamedServices) -> None:

@@ -1,7 +1,9 @@
 """What is asked, and that nothing real is unless it was meant."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from pymongo.database import Database
 
@@ -72,12 +74,27 @@ def test_a_named_service_that_is_away_or_no_address_is_told_before_the_suite_and
     assert not [part for part in ("canary", away, "make up") if part in text]
 
 
-@pytest.mark.parametrize("prices", ["{a", "[1]"])
+@pytest.mark.parametrize("prices", ["{a", "[1]", '{"gpt-4o-mini": 3}', '{"gpt-4o-mini": {"input": "x"}}'])
 def test_prices_that_are_none_are_told_by_their_name(monkeypatch: pytest.MonkeyPatch, prices: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
     named = {"CONTRACT_REAL": "true", "OPENAI_API_KEY": "canary", "MODEL_PRICES": prices}
     (told,) = wrong_with(services_named_in(named))
-    assert "MODEL_PRICES is no JSON" in told
+    assert "MODEL_PRICES " in told and "canary" not in told
+
+
+def test_a_role_that_may_create_no_database_is_told_with_the_remedy(
+    connection: psycopg.Connection, database_url: str, own_name: str
+) -> None:
+    if SERVICES.database_url:
+        pytest.skip("no role is made in a server of somebody else")
+    connection.execute(f"CREATE ROLE {own_name} LOGIN PASSWORD 'canary'".encode())
+    try:
+        url = urlsplit(database_url)
+        poor = url._replace(netloc=f"{own_name}:canary@{url.hostname}:{url.port}").geturl()
+        (told,) = wrong_with(services_named_in({"CONTRACT_REAL": "true", "DATABASE_URL": poor}))
+    finally:
+        connection.execute(f"DROP ROLE {own_name}".encode())
+    assert "CREATEDB" in told and "canary" not in told
 
 
 def test_services_that_answer_are_not_complained_of(

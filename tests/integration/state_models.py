@@ -3,7 +3,6 @@
 60 histories of up to 60 steps; GRANARY_MODEL_EXAMPLES=2000 for the long round.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -13,8 +12,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from tests.bad_inputs import how_many
+
 histories = settings(
-    max_examples=int(os.environ.get("GRANARY_MODEL_EXAMPLES", "60")),
+    max_examples=how_many(60, "GRANARY_MODEL_EXAMPLES"),
     stateful_step_count=60,
     deadline=None,
     derandomize=True,
